@@ -1,0 +1,211 @@
+"""The environment as one frozen value. Nothing else reads `os.environ`.
+
+A missing or malformed variable stops the function at start with the variable's name, never its
+value. Secrets are not here: the settings hold their ARNs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from postlease.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
+"""Shorter, and a slow provider looks dead; longer, and a dead worker stalls its mail."""
+
+_STAGES = ("local", "dev", "staging", "prod")
+_PROVIDERS = ("ses", "smtp")
+_SMTP_SECURITY = ("none", "starttls", "tls")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRules:
+    """The durations of one delivery, and the rules that keep them honest."""
+
+    call_budget: timedelta
+    connect_timeout: timedelta
+    read_timeout: timedelta
+    lease: timedelta
+    unknown_grace: timedelta
+    start_margin: timedelta
+    caller_margin: timedelta
+    sweep_timeout: timedelta
+    sweep_linger: timedelta
+
+    @property
+    def needed_to_start(self) -> timedelta:
+        """What lease and invocation must both have left before a call may start."""
+        return self.call_budget + self.start_margin
+
+    def broken_rules(self, *, bounded_lease: bool) -> list[str]:
+        """Each broken rule as a sentence that names the variables; empty when all hold."""
+        rules = {
+            "CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS must be below CALL_BUDGET_SECONDS": (
+                self.connect_timeout + self.read_timeout < self.call_budget
+            ),
+            "CALL_BUDGET_SECONDS + START_MARGIN_SECONDS must be below LEASE_SECONDS": (
+                self.needed_to_start < self.lease
+            ),
+            "LEASE_SECONDS + UNKNOWN_GRACE_SECONDS must be at least SWEEP_TIMEOUT_SECONDS + "
+            "CALLER_MARGIN_SECONDS": (
+                self.lease + self.unknown_grace >= self.sweep_timeout + self.caller_margin
+            ),
+            "SWEEP_LINGER_SECONDS + CALL_BUDGET_SECONDS + START_MARGIN_SECONDS must be at most "
+            "SWEEP_TIMEOUT_SECONDS": (
+                self.sweep_linger + self.needed_to_start <= self.sweep_timeout
+            ),
+            "LEASE_SECONDS must be from 30 to 90": (
+                not bounded_lease or LEASE_BOUNDS[0] <= self.lease <= LEASE_BOUNDS[1]
+            ),
+        }
+        return [sentence for sentence, holds in rules.items() if not holds]
+
+
+@dataclass(frozen=True, slots=True)
+class Smtp:
+    """An SMTP relay. credentials_secret_arn: JSON with `username` and `password`, or none."""
+
+    host: str
+    port: int
+    security: str
+    credentials_secret_arn: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the environment decides. Defaults are documented in `docs/configuration.md`."""
+
+    stage: str
+    database_secret_arn: str
+    database_owner_secret_arn: str | None
+    token_keys_secret_arn: str
+    pepper_secret_arn: str
+    public_url: str
+    from_address: str
+    mail_provider: str
+    ses_configuration_set: str | None
+    smtp: Smtp | None
+    attachments_bucket: str
+    templates_directory: str | None
+    times: TimeRules
+    send_slots: int
+    max_attempts: int
+    verify_token_lifetime: timedelta
+    signup_cooldown: timedelta
+    idempotency_lifetime: timedelta
+    retention: timedelta
+
+
+class _Reader:
+    """Reads one variable at a time and names it in every complaint."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def optional(self, name: str) -> str | None:
+        return self._environment.get(name, "").strip() or None
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self.optional(name) or default
+        if value is None:
+            raise ConfigurationError(f"{name} is not set")
+        return value
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        value = self.text(name, default)
+        if value not in allowed:
+            raise ConfigurationError(f"{name} must be one of {', '.join(allowed)}")
+        return value
+
+    def number(self, name: str, default: int, *, low: int, high: int) -> int:
+        text = self.optional(name)
+        if text is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
+            raise ConfigurationError(f"{name} must be a whole number from {low} to {high}")
+        return int(text)
+
+    def seconds(self, name: str, default: float, *, high: float = 86_400 * 31) -> timedelta:
+        text = self.optional(name)
+        if text is None:
+            return timedelta(seconds=default)
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text) or float(text) > high:
+            raise ConfigurationError(f"{name} must be a number of seconds from 0 to {high:g}")
+        return timedelta(seconds=float(text))
+
+    def url(self, name: str) -> str:
+        value = self.text(name).rstrip("/")
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query:
+            raise ConfigurationError(f"{name} must be an http or https URL without a query")
+        return value
+
+
+def _read_times(read: _Reader, *, stage: str) -> TimeRules:
+    times = TimeRules(
+        call_budget=read.seconds("CALL_BUDGET_SECONDS", 20),
+        connect_timeout=read.seconds("CONNECT_TIMEOUT_SECONDS", 2),
+        read_timeout=read.seconds("READ_TIMEOUT_SECONDS", 10),
+        lease=read.seconds("LEASE_SECONDS", 45),
+        unknown_grace=read.seconds("UNKNOWN_GRACE_SECONDS", 120),
+        start_margin=read.seconds("START_MARGIN_SECONDS", 3),
+        caller_margin=read.seconds("CALLER_MARGIN_SECONDS", 30),
+        sweep_timeout=read.seconds("SWEEP_TIMEOUT_SECONDS", 90),
+        sweep_linger=read.seconds("SWEEP_LINGER_SECONDS", 65),
+    )
+    # The local stack scales all durations down together; what is deployed keeps to the bounds.
+    if broken := times.broken_rules(bounded_lease=stage != "local"):
+        raise ConfigurationError("; ".join(broken))
+    return times
+
+
+def _read_smtp(read: _Reader) -> Smtp:
+    return Smtp(
+        host=read.text("SMTP_HOST"),
+        port=read.number("SMTP_PORT", 587, low=1, high=65_535),
+        security=read.choice("SMTP_SECURITY", _SMTP_SECURITY, "starttls"),
+        credentials_secret_arn=read.optional("SMTP_SECRET_ARN"),
+    )
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """The settings behind environment; ConfigurationError names the first variable at fault."""
+    read = _Reader(environment)
+    stage = read.choice("STAGE", _STAGES, "dev")
+    provider = read.choice("MAIL_PROVIDER", _PROVIDERS, "ses")
+    return Settings(
+        stage=stage,
+        database_secret_arn=read.text("DATABASE_SECRET_ARN"),
+        database_owner_secret_arn=read.optional("DATABASE_OWNER_SECRET_ARN"),
+        token_keys_secret_arn=read.text("TOKEN_KEYS_SECRET_ARN"),
+        pepper_secret_arn=read.text("PEPPER_SECRET_ARN"),
+        public_url=read.url("PUBLIC_URL"),
+        from_address=read.text("FROM_ADDRESS"),
+        mail_provider=provider,
+        ses_configuration_set=read.optional("SES_CONFIGURATION_SET"),
+        smtp=_read_smtp(read) if provider == "smtp" else None,
+        attachments_bucket=read.text("ATTACHMENTS_BUCKET"),
+        templates_directory=read.optional("TEMPLATES_DIRECTORY"),
+        times=_read_times(read, stage=stage),
+        send_slots=read.number("SEND_SLOTS", 10, low=1, high=1_000),
+        max_attempts=read.number("MAX_ATTEMPTS", 5, low=1, high=20),
+        verify_token_lifetime=read.seconds("VERIFY_TOKEN_SECONDS", 86_400),
+        signup_cooldown=read.seconds("SIGNUP_COOLDOWN_SECONDS", 60),
+        idempotency_lifetime=read.seconds("IDEMPOTENCY_SECONDS", 86_400),
+        retention=read.seconds("RETENTION_SECONDS", 90 * 86_400, high=86_400 * 3_650),
+    )
+
+
+@functools.cache
+def settings() -> Settings:
+    """The settings of this process, read once."""
+    return read_settings(os.environ)

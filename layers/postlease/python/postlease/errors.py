@@ -1,0 +1,77 @@
+"""The tree of errors, split by what the caller may do about one.
+
+    PostleaseError
+    ├── ConfigurationError      the deployment is wrong: fix the named variable, nothing was done
+    ├── UnavailableError        a dependency does not answer: try again later, nothing was done
+    ├── InvalidInputError       the request is wrong: correct the named field, nothing was stored
+    ├── ConflictError           the request contradicts an earlier one: do not repeat it unchanged
+    ├── TokenError              the link cannot be used; `code` says why
+    ├── TemplateError           a message cannot be rendered: permanent until template or row changes
+    └── AttachmentError         a message's attachment is gone or changed: permanent
+
+No message of an error holds an address, a token, a parameter or a row's text.
+"""
+
+
+class PostleaseError(Exception):
+    """Root of every error that this package raises on purpose."""
+
+
+class ConfigurationError(PostleaseError):
+    """A setting is missing or malformed. Names the variable, never its value."""
+
+
+class UnavailableError(PostleaseError):
+    """A dependency (database, secret store) does not answer. Nothing was stored; repeat later."""
+
+
+class InvalidInputError(PostleaseError):
+    """A field of a request is not acceptable. Nothing was stored.
+
+    pointer is the field's JSON pointer (RFC 6901), detail a sentence without the value.
+    """
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        super().__init__(f"{pointer}: {detail}")
+        self.pointer = pointer
+        self.detail = detail
+
+
+class ConflictError(PostleaseError):
+    """The request contradicts stored state.
+
+    code is a stable slug: `idempotency-key-reused`, `idempotency-key-in-progress`,
+    `constraint-violated`.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+class TokenError(PostleaseError):
+    """A token cannot be redeemed.
+
+    code is one of `token-invalid`, `token-expired`, `token-superseded`, `token-used`.
+    """
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class TemplateError(PostleaseError):
+    """A template is missing, or rendering it failed. code names the kind, never the parameters."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+
+
+class AttachmentError(PostleaseError):
+    """An attachment is gone (`attachment_missing`) or another object now (`attachment_changed`)."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
