@@ -7,6 +7,7 @@ The map, from the top of the import order down (nothing imports upwards):
     outbox  suppression  attachments  rendering  providers  idempotency
     tokens  backoff  addresses  mime       pure: no network, no clock
     database  telemetry
+    secret_store
     config                                 the only reader of the environment
     model  errors
 """

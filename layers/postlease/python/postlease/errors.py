@@ -3,6 +3,7 @@
     PostleaseError
     ├── ConfigurationError      the deployment is wrong: fix the named variable, nothing was done
     ├── UnavailableError        a dependency does not answer: try again later, nothing was done
+    ├── DatabaseError           a statement was refused: a rule of the schema, or a bug
     ├── InvalidInputError       the request is wrong: correct the named field, nothing was stored
     ├── ConflictError           the request contradicts an earlier one: do not repeat it unchanged
     ├── TokenError              the link cannot be used; `code` says why
@@ -23,6 +24,19 @@ class ConfigurationError(PostleaseError):
 
 class UnavailableError(PostleaseError):
     """A dependency (database, secret store) does not answer. Nothing was stored; repeat later."""
+
+
+class DatabaseError(PostleaseError):
+    """The database refused a statement; its transaction is rolled back.
+
+    sqlstate is the five-character code, or None where the driver refused before the server saw it;
+    constraint is the violated constraint's name, where there is one.
+    """
+
+    def __init__(self, sqlstate: str | None, constraint: str | None) -> None:
+        super().__init__(f"sqlstate {sqlstate or 'none'}, constraint {constraint or 'none'}")
+        self.sqlstate = sqlstate
+        self.constraint = constraint
 
 
 class InvalidInputError(PostleaseError):

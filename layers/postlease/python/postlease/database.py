@@ -1,0 +1,162 @@
+"""Connections to PostgreSQL, and the one way an error leaves them.
+
+A Lambda environment keeps one connection per use, opened when first needed; no pool, whose threads
+would freeze with it. Statements belong to the modules that run them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import select
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+
+from postlease import secret_store
+from postlease.config import settings
+from postlease.errors import ConfigurationError, DatabaseError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Row = dict[str, Any]
+Connection = psycopg.Connection[Row]
+
+CONNECT_TIMEOUT_SECONDS = 2
+_IDLE_CHECK_SECONDS = 30.0
+_KEEPALIVE = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+# 40001 serialization, 40P01 deadlock, 53xxx out of resources, 55P03 lock timeout, 57014 statement
+# timeout, 57P0x shutdown: nothing was stored, and the same request may succeed a little later.
+_TRANSIENT = ("08", "40", "53", "55P03", "57")
+_BAD_PASSWORD = ("28P01", "28000")
+
+
+@contextlib.contextmanager
+def translated_errors() -> Iterator[None]:
+    """Let no psycopg error out: its text holds rows, and rows hold addresses.
+
+    UnavailableError means repeat later; DatabaseError carries sqlstate and constraint name.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        state = error.sqlstate
+        if state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            raise UnavailableError("the database does not answer") from None
+        if state is not None and state.startswith(_TRANSIENT):
+            raise UnavailableError(f"the database is busy or away (sqlstate {state})") from None
+        raise DatabaseError(state, error.diag.constraint_name) from None
+
+
+def connect(conninfo: str) -> Connection:
+    """A new connection in autocommit mode: a transaction is a `with connection.transaction()` block.
+
+    Nothing is prepared on the server, so that a pooler may move us between sessions.
+    """
+    return psycopg.connect(
+        make_conninfo(conninfo, **{"connect_timeout": CONNECT_TIMEOUT_SECONDS, **_KEEPALIVE}),
+        autocommit=True,
+        prepare_threshold=None,
+        row_factory=dict_row,
+    )
+
+
+class Database:
+    """One kept connection, opened when first needed and replaced when found dead."""
+
+    def __init__(self, conninfo: Callable[[bool], str]) -> None:
+        """conninfo answers libpq's connection string; True asks it to read its secret anew."""
+        self._conninfo = conninfo
+        self._connection: Connection | None = None
+        self._used_at = 0.0
+
+    def connection(self) -> Connection:
+        """The kept connection, checked, or a new one. UnavailableError when none can be had."""
+        if self._connection is not None and not self._answers(self._connection):
+            self.discard()
+        if self._connection is None:
+            self._connection = self._open()
+        self._used_at = time.monotonic()
+        return self._connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """One transaction: commits at the block's end, rolls back on any exception."""
+        connection = self.connection()
+        with translated_errors(), connection.transaction():
+            yield connection
+
+    def discard(self) -> None:
+        """Close the kept connection, if any; the next use opens a new one."""
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _open(self) -> Connection:
+        with translated_errors():
+            try:
+                return connect(self._conninfo(False))
+            except psycopg.OperationalError as error:
+                # libpq reports a refused login without a SQLSTATE, so the text has to tell.
+                if error.sqlstate not in _BAD_PASSWORD and "password" not in str(error):
+                    raise
+            # The secret was rotated while we kept the old one: read it once more.
+            return connect(self._conninfo(True))
+
+    def _answers(self, connection: Connection) -> bool:
+        """False for a connection that died while this environment was frozen or idle."""
+        if connection.closed or connection.broken:
+            return False
+        # Nobody speaks to an idle session but to say goodbye: a readable socket is a closed one.
+        if select.select([connection.fileno()], [], [], 0)[0]:
+            return False
+        if time.monotonic() - self._used_at < _IDLE_CHECK_SECONDS:
+            return True
+        try:
+            connection.execute("SELECT 1")
+        except psycopg.Error:
+            return False
+        return True
+
+
+def secret_conninfo(arn: str, *, refresh: bool) -> str:
+    """libpq's connection string from a secret of host, port, dbname, username, password, sslmode."""
+    secret = secret_store.read_json(arn, refresh=refresh)
+    if missing := [key for key in ("host", "dbname", "username", "password") if not secret.get(key)]:
+        raise ConfigurationError(f"the database secret lacks {', '.join(missing)}")
+    optional = {key: secret[key] for key in ("sslmode", "sslrootcert") if secret.get(key)}
+    return make_conninfo(
+        host=secret["host"],
+        port=int(secret.get("port", 5432)),
+        dbname=secret["dbname"],
+        user=secret["username"],
+        password=secret["password"],
+        **optional,
+    )
+
+
+@functools.cache
+def application(use: str = "requests") -> Database:
+    """The application role's database; each use of an environment keeps a connection of its own."""
+    del use  # only distinguishes the cached connections
+    arn = settings().database_secret_arn
+    return Database(lambda refresh: secret_conninfo(arn, refresh=refresh))
+
+
+@functools.cache
+def owner() -> Database:
+    """The owner's database, for migrations alone."""
+    arn = settings().database_owner_secret_arn
+    if arn is None:
+        raise ConfigurationError("DATABASE_OWNER_SECRET_ARN is not set")
+    return Database(lambda refresh: secret_conninfo(arn, refresh=refresh))

@@ -1,0 +1,147 @@
+"""sql/ to database: numbered migrations forward, repeatable functions whenever they changed.
+
+A ledger keeps every applied file's SHA-256. A migration that changed after it was applied is
+refused: the databases it already ran on would differ from those it runs on next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, LiteralString, cast
+
+from psycopg import sql
+
+from postlease.database import translated_errors
+from postlease.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+    from postlease.database import Connection
+
+APPLICATION_ROLE = "postlease_application"
+
+_ALONE = "-- no transaction"
+_MIGRATION_NAME = re.compile(r"[0-9]{4}_[a-z0-9_]+\.sql")
+# One migrator at a time in this database; the number is arbitrary and ours.
+_LOCK = 0x706F73746C656173
+
+BOOTSTRAP: LiteralString = """-- migrations.bootstrap
+CREATE SCHEMA IF NOT EXISTS postlease;
+CREATE TABLE IF NOT EXISTS postlease.schema_migrations (
+    name text NOT NULL,
+    sha256 bytea NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT schema_migrations_pkey PRIMARY KEY (name),
+    CONSTRAINT schema_migrations_sha256_length CHECK (octet_length(sha256) = 32)
+);
+"""
+
+LEDGER: LiteralString = """-- migrations.ledger
+SELECT name, sha256 FROM postlease.schema_migrations
+"""
+
+NOTE: LiteralString = """-- migrations.note
+INSERT INTO postlease.schema_migrations (name, sha256) VALUES (%(name)s, %(sha256)s)
+ON CONFLICT (name) DO UPDATE SET sha256 = excluded.sha256, applied_at = now()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFile:
+    """One file of sql/. name is its path below sql/, such as `migrations/0001_schema.sql`."""
+
+    name: str
+    text: str
+
+    @property
+    def sha256(self) -> bytes:
+        """Digest of the text as UTF-8."""
+        return hashlib.sha256(self.text.encode()).digest()
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether the file must run outside a transaction (and is written to be repeatable)."""
+        return self.text.startswith(_ALONE)
+
+
+def read_files(source: Path | Traversable, folder: str) -> list[SqlFile]:
+    """The SQL files of source/folder in the order of their names."""
+    return [
+        SqlFile(f"{folder}/{entry.name}", entry.read_text("utf-8"))
+        for entry in sorted(source.joinpath(folder).iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".sql")
+    ]
+
+
+def migrate(connection: Connection, source: Path | Traversable) -> list[str]:
+    """Bring the database to source's state; answers the names of the files that ran.
+
+    Each file commits with its ledger entry. Waits for another migrator to end. Raises
+    ConfigurationError for a misnamed, doubled, missing or changed migration, before anything runs.
+    """
+    migrations = read_files(source, "migrations")
+    functions = read_files(source, "functions")
+    _check_names(migrations)
+    with translated_errors():
+        # A session lock, because the files are transactions of their own; it ends with the session.
+        connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+        try:
+            connection.execute(BOOTSTRAP)
+            applied = {row["name"]: row["sha256"] for row in connection.execute(LEDGER)}
+            _check_drift(migrations, applied)
+            due = [file for file in migrations if file.name not in applied]
+            # A migration may have changed what a function was compiled against: run them all.
+            due += [f for f in functions if due or applied.get(f.name) != f.sha256]
+            for file in due:
+                _apply(connection, file)
+        finally:
+            connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+    return [file.name for file in due]
+
+
+def set_application_password(connection: Connection, password: str) -> None:
+    """Let the application role log in with password; repeatable."""
+    with translated_errors():
+        connection.execute(
+            sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(
+                sql.Identifier(APPLICATION_ROLE), sql.Literal(password)
+            )
+        )
+
+
+def _check_names(migrations: list[SqlFile]) -> None:
+    names = [file.name.removeprefix("migrations/") for file in migrations]
+    if misnamed := [name for name in names if not _MIGRATION_NAME.fullmatch(name)]:
+        raise ConfigurationError(f"not named NNNN_what.sql: {', '.join(misnamed)}")
+    numbers = [name[:4] for name in names]
+    expected = [f"{number:04}" for number in range(1, len(names) + 1)]
+    if numbers != expected:
+        raise ConfigurationError("migrations are not numbered 0001, 0002, ... without a gap")
+
+
+def _check_drift(migrations: list[SqlFile], applied: dict[str, bytes]) -> None:
+    known = {file.name: file.sha256 for file in migrations}
+    for name, digest in sorted(applied.items()):
+        if not name.startswith("migrations/"):
+            continue
+        if name not in known:
+            raise ConfigurationError(f"{name} was applied here but is not among the files")
+        if known[name] != digest:
+            raise ConfigurationError(f"{name} changed after it was applied; add a new migration")
+
+
+def _apply(connection: Connection, file: SqlFile) -> None:
+    note = {"name": file.name, "sha256": file.sha256}
+    # Our own reviewed files are the one place where SQL text is not a literal in the code.
+    text = cast("LiteralString", file.text)
+    if file.runs_alone:
+        connection.execute(text)
+        connection.execute(NOTE, note)
+        return
+    with connection.transaction():
+        connection.execute(text)
+        connection.execute(NOTE, note)

@@ -1,0 +1,39 @@
+-- Auth mail, for the application alone: the recipient and the language come from the user's row, and
+-- a token, where the template carries one, must be that user's. Ahead of all other mail.
+SELECT postlease.drop_signatures('enqueue_auth_email');
+
+CREATE FUNCTION postlease.enqueue_auth_email(
+    template text,
+    user_id uuid,
+    token_id uuid DEFAULT NULL,
+    parameters jsonb DEFAULT '{}',
+    locale text DEFAULT NULL
+) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    new_id uuid;
+BEGIN
+    INSERT INTO postlease.email_messages (
+        template, parameters, locale, to_addresses, token_id, producer, priority, expires_at)
+    SELECT enqueue_auth_email.template, enqueue_auth_email.parameters,
+           coalesce(enqueue_auth_email.locale, u.locale), ARRAY[u.email], t.id, session_user, 0, t.expires_at
+    FROM postlease.users AS u
+    LEFT JOIN postlease.verification_tokens AS t
+        ON t.id = enqueue_auth_email.token_id AND t.user_id = u.id AND t.purpose = enqueue_auth_email.template
+    WHERE u.id = enqueue_auth_email.user_id
+      AND (t.id IS NOT NULL OR enqueue_auth_email.token_id IS NULL)
+    RETURNING id INTO new_id;
+    IF new_id IS NULL THEN
+        RAISE EXCEPTION 'no such user, or the token is not this user''s for this purpose'
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'email_messages_token_fkey';
+    END IF;
+    RETURN new_id;
+END
+$$;
+
+REVOKE ALL ON FUNCTION postlease.enqueue_auth_email(text, uuid, uuid, jsonb, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION postlease.enqueue_auth_email(text, uuid, uuid, jsonb, text)
+    TO postlease_application;
