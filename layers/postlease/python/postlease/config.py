@@ -82,7 +82,7 @@ class Smtp:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that the environment decides. Defaults are documented in `docs/configuration.md`."""
+    """Everything that the environment decides; `docs/configuration.md` lists the defaults."""
 
     stage: str
     database_secret_arn: str

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import select
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -21,7 +21,7 @@ from postlease.config import settings
 from postlease.errors import ConfigurationError, DatabaseError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 Row = dict[str, Any]
 Connection = psycopg.Connection[Row]
@@ -58,7 +58,7 @@ def translated_errors() -> Iterator[None]:
 
 
 def connect(conninfo: str) -> Connection:
-    """A new connection in autocommit mode: a transaction is a `with connection.transaction()` block.
+    """A new connection in autocommit mode: transactions are `with connection.transaction()` blocks.
 
     Nothing is prepared on the server, so that a pooler may move us between sessions.
     """
@@ -70,11 +70,17 @@ def connect(conninfo: str) -> Connection:
     )
 
 
+class ReadConninfo(Protocol):
+    """Answers libpq's connection string; refresh asks it to read its secret anew."""
+
+    def __call__(self, *, refresh: bool) -> str: ...
+
+
 class Database:
     """One kept connection, opened when first needed and replaced when found dead."""
 
-    def __init__(self, conninfo: Callable[[bool], str]) -> None:
-        """conninfo answers libpq's connection string; True asks it to read its secret anew."""
+    def __init__(self, conninfo: ReadConninfo) -> None:
+        """conninfo answers libpq's connection string whenever a connection is opened."""
         self._conninfo = conninfo
         self._connection: Connection | None = None
         self._used_at = 0.0
@@ -105,13 +111,13 @@ class Database:
     def _open(self) -> Connection:
         with translated_errors():
             try:
-                return connect(self._conninfo(False))
+                return connect(self._conninfo(refresh=False))
             except psycopg.OperationalError as error:
                 # libpq reports a refused login without a SQLSTATE, so the text has to tell.
                 if error.sqlstate not in _BAD_PASSWORD and "password" not in str(error):
                     raise
             # The secret was rotated while we kept the old one: read it once more.
-            return connect(self._conninfo(True))
+            return connect(self._conninfo(refresh=True))
 
     def _answers(self, connection: Connection) -> bool:
         """False for a connection that died while this environment was frozen or idle."""
@@ -130,9 +136,11 @@ class Database:
 
 
 def secret_conninfo(arn: str, *, refresh: bool) -> str:
-    """libpq's connection string from a secret of host, port, dbname, username, password, sslmode."""
+    """libpq's connection string, from a secret with host, dbname, username, password and options."""
     secret = secret_store.read_json(arn, refresh=refresh)
-    if missing := [key for key in ("host", "dbname", "username", "password") if not secret.get(key)]:
+    if missing := [
+        key for key in ("host", "dbname", "username", "password") if not secret.get(key)
+    ]:
         raise ConfigurationError(f"the database secret lacks {', '.join(missing)}")
     optional = {key: secret[key] for key in ("sslmode", "sslrootcert") if secret.get(key)}
     return make_conninfo(
@@ -150,7 +158,7 @@ def application(use: str = "requests") -> Database:
     """The application role's database; each use of an environment keeps a connection of its own."""
     del use  # only distinguishes the cached connections
     arn = settings().database_secret_arn
-    return Database(lambda refresh: secret_conninfo(arn, refresh=refresh))
+    return Database(functools.partial(secret_conninfo, arn))
 
 
 @functools.cache
@@ -159,4 +167,4 @@ def owner() -> Database:
     arn = settings().database_owner_secret_arn
     if arn is None:
         raise ConfigurationError("DATABASE_OWNER_SECRET_ARN is not set")
-    return Database(lambda refresh: secret_conninfo(arn, refresh=refresh))
+    return Database(functools.partial(secret_conninfo, arn))

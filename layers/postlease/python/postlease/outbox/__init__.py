@@ -1,0 +1,43 @@
+"""The outbox: the only room that changes a message's status.
+
+    enqueueing   a message is born, or replaced by a newer one
+    claiming     pending -> sending, for the holder of a lease
+    dispatching  the last check of eligibility, and the mark that the call may leave
+    recording    sending -> what the attempt made of it, fenced by the claim
+    reaping      leases that ended without a record, and messages that waited too long
+    purging      finished messages leave
+    watching     what the API and the metrics may know
+
+Every statement names the status that it expects. Statements that change several messages lock them
+in id order first; only claim, reaper and retention skip what is locked.
+"""
+
+from postlease.outbox.claiming import Floors, claim
+from postlease.outbox.dispatching import Addressee, Asked, Verdict, authorize
+from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede
+from postlease.outbox.purging import purge
+from postlease.outbox.reaping import Reaped, expire_waiting, reap_dispatched, reap_undispatched
+from postlease.outbox.recording import record
+from postlease.outbox.watching import Backlog, EventState, backlog, event_state
+
+__all__ = [
+    "Addressee",
+    "Asked",
+    "Backlog",
+    "EventState",
+    "Floors",
+    "Reaped",
+    "Verdict",
+    "authorize",
+    "backlog",
+    "claim",
+    "enqueue",
+    "enqueue_auth",
+    "event_state",
+    "expire_waiting",
+    "purge",
+    "reap_dispatched",
+    "reap_undispatched",
+    "record",
+    "supersede",
+]

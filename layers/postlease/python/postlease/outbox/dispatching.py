@@ -1,0 +1,125 @@
+"""The last check of eligibility, and the mark that tells "never left" from "may have left"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, LiteralString, TypeAlias
+
+from postlease.database import translated_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from postlease.database import Connection
+    from postlease.model import Claim
+
+TOKEN_LIFE_LEFT = timedelta(minutes=5)
+"""A link that dies before its reader can open it is not sent."""
+
+Word: TypeAlias = Literal["go", "expired", "superseded", "suppressed", "no_room"]
+
+# Repeating it is safe: a claim that was told to go is told so again as long as it is held.
+AUTHORIZE: LiteralString = """-- outbox.authorize
+WITH held AS MATERIALIZED (
+    SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
+           cardinality(m.to_addresses) AS to_count
+    FROM postlease.email_messages AS m
+    WHERE m.id = ANY (%(ids)s::uuid[])
+      AND m.status = 'sending'
+      AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]
+      AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]
+    ORDER BY m.id
+    FOR NO KEY UPDATE
+), struck AS (
+    SELECT h.id, array_agg(a.digest) AS digests, count(*) FILTER (WHERE a.is_to) AS to_count
+    FROM unnest(%(addressee_ids)s::uuid[], %(digests)s::bytea[], %(is_to)s::boolean[])
+        AS a (id, digest, is_to)
+    JOIN held AS h ON h.id = a.id
+    JOIN postlease.suppressions AS s ON s.address_digest = a.digest
+    WHERE (s.expires_at IS NULL OR s.expires_at > now())
+      AND NOT (s.reason = 'complaint' AND h.priority = 0)
+    GROUP BY h.id
+), judged AS (
+    SELECT h.id, coalesce(s.digests, '{}') AS struck, CASE
+        WHEN t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL THEN 'superseded'
+        WHEN h.expires_at <= now() THEN 'expired'
+        WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'
+        WHEN s.to_count = h.to_count THEN 'suppressed'
+        WHEN h.lease_expires_at < now() + %(needed)s::interval THEN 'no_room'
+        ELSE 'go' END AS verdict
+    FROM held AS h
+    LEFT JOIN struck AS s ON s.id = h.id
+    LEFT JOIN postlease.verification_tokens AS t ON t.id = h.token_id
+)
+UPDATE postlease.email_messages AS m
+SET status = CASE j.verdict
+        WHEN 'go' THEN 'sending' WHEN 'no_room' THEN 'pending' ELSE 'failed' END,
+    failure_reason = CASE WHEN j.verdict NOT IN ('go', 'no_room') THEN j.verdict END,
+    refunded_count = m.refunded_count + CASE j.verdict WHEN 'no_room' THEN 1 ELSE 0 END,
+    attempts = CASE j.verdict
+        WHEN 'go' THEN m.attempts
+        ELSE postlease.attempts_with(m, j.verdict, NULL, NULL, j.verdict = 'no_room') END,
+    dispatched_at = CASE j.verdict WHEN 'go' THEN now() END,
+    provider = CASE j.verdict WHEN 'go' THEN %(provider)s ELSE m.provider END,
+    lease_owner = CASE j.verdict WHEN 'go' THEN m.lease_owner END,
+    claimed_at = CASE j.verdict WHEN 'go' THEN m.claimed_at END,
+    lease_expires_at = CASE j.verdict WHEN 'go' THEN m.lease_expires_at END,
+    finished_at = CASE WHEN j.verdict NOT IN ('go', 'no_room') THEN now() END
+FROM judged AS j
+WHERE m.id = j.id AND m.id = ANY (%(ids)s::uuid[])
+RETURNING m.id, j.verdict, j.struck
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Addressee:
+    """One address of a message as the suppression list knows it."""
+
+    digest: bytes = field(repr=False)
+    is_to: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A claim that asks to be sent, with its addressees."""
+
+    claim: Claim
+    addressees: tuple[Addressee, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided, already written. struck: digests to leave out of the envelope."""
+
+    word: Word
+    struck: frozenset[bytes] = field(repr=False)
+
+
+def authorize(
+    connection: Connection, asked: Sequence[Asked], *, provider: str, needed: timedelta
+) -> dict[UUID, Verdict]:
+    """Settle every claim asked and commit; no message may stand in asked twice.
+
+    `go`: the dispatch mark is set, and the call to provider may leave if it starts within the
+    lease. `expired`, `superseded`, `suppressed`: failed with that reason. `no_room`: less than
+    needed is left of the lease, so the message is pending again, refunded. A message that is
+    missing from the answer is not ours any more.
+    """
+    claims = [entry.claim for entry in asked]
+    addressees = [(e.claim.message_id, a) for e in asked for a in e.addressees]
+    parameters = {
+        "ids": [claim.message_id for claim in claims],
+        "owners": [claim.owner for claim in claims],
+        "attempts": [claim.attempt for claim in claims],
+        "addressee_ids": [message_id for message_id, _ in addressees],
+        "digests": [addressee.digest for _, addressee in addressees],
+        "is_to": [addressee.is_to for _, addressee in addressees],
+        "provider": provider,
+        "needed": needed,
+        "token_life_left": TOKEN_LIFE_LEFT,
+    }
+    with translated_errors():
+        rows = connection.execute(AUTHORIZE, parameters).fetchall()
+    return {row["id"]: Verdict(row["verdict"], frozenset(row["struck"])) for row in rows}

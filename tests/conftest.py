@@ -1,0 +1,109 @@
+"""A real PostgreSQL for every test that asks: one server a run, one migrated database a run."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from postlease import migrations
+from postlease.database import Connection, Database, connect
+from psycopg.conninfo import make_conninfo
+
+from local import postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[1]
+SQL = ROOT / "sql"
+# A role's password belongs to the whole cluster: two runs on one server must agree on it.
+APPLICATION_PASSWORD = "postlease-local"
+
+CLEAN = """
+TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,
+    postlease.email_attachments, postlease.attachment_deletions, postlease.idempotency_keys,
+    postlease.rate_limits, postlease.suppressions, postlease.provider_gates
+"""
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """A superuser's URL of a server that lives as long as the run."""
+    with postgres.server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def empty_database(server_url: str) -> Iterator[Callable[[], str]]:
+    """Makes databases of a test's own, not migrated."""
+    names: list[str] = []
+
+    def make() -> str:
+        names.append(f"postlease_test_{secrets.token_hex(6)}")
+        return postgres.create_database(server_url, names[-1])
+
+    yield make
+    for name in names:
+        postgres.drop_database(server_url, name)
+
+
+@pytest.fixture(scope="session")
+def owner_url(empty_database: Callable[[], str]) -> str:
+    """The owner's URL of the run's migrated database."""
+    url = empty_database()
+    with connect(url) as connection:
+        migrations.migrate(connection, SQL)
+        migrations.set_application_password(connection, APPLICATION_PASSWORD)
+    return url
+
+
+@pytest.fixture(scope="session")
+def application_conninfo(owner_url: str) -> str:
+    """How the application role logs in to the run's database."""
+    return make_conninfo(owner_url, user=migrations.APPLICATION_ROLE, password=APPLICATION_PASSWORD)
+
+
+@pytest.fixture(scope="session")
+def owner_connection(owner_url: str) -> Iterator[Connection]:
+    """The owner's connection of the whole run."""
+    with connect(owner_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def owner(owner_connection: Connection) -> Connection:
+    """The owner's connection to empty tables: arranges rows and looks at them."""
+    owner_connection.execute(CLEAN)
+    return owner_connection
+
+
+@pytest.fixture
+def open_application(
+    owner: Connection, application_conninfo: str
+) -> Iterator[Callable[[], Connection]]:
+    """Opens connections of the application role: one for each process that a test plays."""
+    opened: list[Connection] = []
+
+    def open_one() -> Connection:
+        opened.append(connect(application_conninfo))
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def application(open_application: Callable[[], Connection]) -> Connection:
+    """One connection of the application role, to empty tables."""
+    return open_application()
+
+
+@pytest.fixture
+def database(owner: Connection, application_conninfo: str) -> Iterator[Database]:
+    """The application role's database as handlers use it, with empty tables."""
+    kept = Database(lambda *, refresh: application_conninfo)
+    yield kept
+    kept.discard()
