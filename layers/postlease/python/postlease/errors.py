@@ -7,7 +7,9 @@
     ├── InvalidInputError       the request is wrong: correct the named field, nothing was stored
     ├── ConflictError           the request contradicts an earlier one: do not repeat it unchanged
     ├── TokenError              the link cannot be used; `code` says why
-    ├── TemplateError           a message cannot be rendered: permanent until template or row changes
+    ├── TokenKeyUnknownError    a token's key is not in the ring: refresh the ring once
+    ├── TokenMismatchError      a token's key is not the one it was made with: do not mail it
+    ├── TemplateError           a message cannot be rendered until its template or row changes
     └── AttachmentError         a message's attachment is gone or changed: permanent
 
 No message of an error holds an address, a token, a parameter or a row's text.
@@ -73,6 +75,22 @@ class TokenError(PostleaseError):
     def __init__(self, code: str) -> None:
         super().__init__(code)
         self.code = code
+
+
+class TokenKeyUnknownError(PostleaseError):
+    """A stored token was made with a key that the ring does not hold; a fresh ring may."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"no token key of id {key_id}")
+        self.key_id = key_id
+
+
+class TokenMismatchError(PostleaseError):
+    """A token derived again has another hash than the stored one: its key was replaced."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"token key {key_id} is not the one this token was made with")
+        self.key_id = key_id
 
 
 class TemplateError(PostleaseError):
