@@ -95,26 +95,26 @@ class Front:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._listener.bind((LOOPBACK, port))
+            self.listener.bind((LOOPBACK, port))
         except OSError as error:
-            self._listener.close()
+            self.listener.close()
             raise AddressInUseError(f"port {port} is taken: choose another, or PORT=0") from error
-        self._listener.listen(256)
+        self.listener.listen(256)
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def address(self) -> str:
         """Host and port."""
-        host, port = self._listener.getsockname()
+        host, port = self.listener.getsockname()
         return f"{host}:{port}"
 
     @property
     def port(self) -> int:
         """The port that it listens on."""
-        return int(self._listener.getsockname()[1])
+        return int(self.listener.getsockname()[1])
 
     def close(self) -> None:
         """Stop listening and cut every connection."""
@@ -122,8 +122,8 @@ class Front:
             self._closed = True
             connections = list(self._open)
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
-        self._listener.close()
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
+        self.listener.close()
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -131,7 +131,7 @@ class Front:
     def _accept(self) -> None:
         while True:
             try:
-                connection, address = self._listener.accept()
+                connection, address = self.listener.accept()
             except OSError:
                 return
             with self._lock:

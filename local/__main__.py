@@ -1,0 +1,119 @@
+"""`python -m local`: the local stack's commands."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, NoReturn
+
+from local import postgres
+from local.binaries import PostgresError
+from local.follow import follow
+from local.stack import ROOT, Stack, StackError
+from local.web import AddressInUseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def main() -> int:
+    """Run the command that the arguments name and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    dev = commands.add_parser(
+        "dev",
+        help="run the whole stack until Ctrl-C",
+        epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off.",
+    )
+    dev.add_argument("--verbose", action="store_true", help="show the functions' logs here too")
+    with_server = commands.add_parser(
+        "postgres",
+        help="run a command with DATABASE_URL set to a throw-away PostgreSQL",
+        epilog="Variables: POSTGRES_BIN (folder of the binaries to use).",
+    )
+    with_server.add_argument("arguments", nargs=argparse.REMAINDER, metavar="command ...")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if arguments.command == "postgres":
+            return _with_postgres(arguments.arguments)
+        return _dev(verbose=arguments.verbose)
+    except (AddressInUseError, PostgresError, StackError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _with_postgres(command: list[str]) -> int:
+    if not command:
+        raise StackError("name the command to run")
+    with postgres.server() as url:
+        environment = os.environ | {"DATABASE_URL": url}
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+def _port() -> int:
+    text = os.environ.get("PORT") or "8000"
+    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
+        raise StackError("PORT must be a number from 0 to 65535")
+    return int(text)
+
+
+def _dev(*, verbose: bool) -> int:
+    schedules = os.environ.get("SCHEDULES", "on").lower() not in {"off", "0", "no", "false"}
+    port = _port()
+    logs = _log_folder(port)
+    with Stack(port=port, schedules=schedules, logs=logs) as stack:
+        print(
+            _WELCOME.strip().format(
+                url=stack.url, database=stack.database_url, logs=stack.log_folder
+            )
+        )
+        print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
+        if verbose:
+            follow(stack.log_folder, sys.stderr)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            print("\nstopping", flush=True)
+    return 0
+
+
+def _log_folder(port: int) -> Path | None:
+    """Where the logs stay after the end; None when the tree is not ours to write to."""
+    folder = ROOT / ".local" / "logs" / (f"dev-{port}" if port else f"dev-{os.getpid()}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+_WELCOME = r"""
+Postlease runs at {url} until Ctrl-C.
+console    {url}/_local/
+database   {database}
+logs       {logs}
+
+sign up    curl -i {url}/v1/signups \
+             -H 'content-type: application/json' -d '{{"email":"ada@example.com"}}'
+sweep      curl -X POST {url}/_local/api/invoke/sweep
+read       curl {url}/_local/api/inbox
+verify     curl {url}/v1/verifications \
+             -H 'content-type: application/json' -d '{{"token":"..."}}'
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

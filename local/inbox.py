@@ -1,0 +1,83 @@
+"""The mails that the provider accepted, parsed, newest last."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from email.message import EmailMessage
+
+
+class Inbox:
+    """Keeps every accepted mail until it is emptied."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._mails: list[dict[str, Any]] = []
+
+    def add(
+        self, *, provider_message_id: str, content: bytes, recipients: dict[str, Sequence[str]]
+    ) -> None:
+        """Keep a mail. The recipients are the envelope's: a header says nothing of a bcc."""
+        mail = _parsed(content)
+        mail |= {
+            "provider_message_id": provider_message_id,
+            **{field: list(addresses) for field, addresses in recipients.items()},
+            "received_at": datetime.now(UTC).isoformat(),
+        }
+        with self._lock:
+            self._mails.append(mail)
+
+    def mails(self) -> list[dict[str, Any]]:
+        """All mails, newest last."""
+        with self._lock:
+            return list(self._mails)
+
+    def find(self, provider_message_id: str) -> dict[str, Any] | None:
+        """The mail of that id, or None."""
+        with self._lock:
+            found = (m for m in self._mails if m["provider_message_id"] == provider_message_id)
+            return next(found, None)
+
+    def clear(self) -> None:
+        """Forget every mail."""
+        with self._lock:
+            self._mails.clear()
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    message: EmailMessage = message_from_bytes(content, policy=policy.default)
+    return {
+        "provider_message_id": None,
+        "message_id": _header(message, "X-Postlease-Id"),
+        "from": _header(message, "From"),
+        "to": [],
+        "cc": [],
+        "bcc": [],
+        "subject": _header(message, "Subject"),
+        "text": _body(message, "plain"),
+        "html": _body(message, "html"),
+        "headers": [[name, str(value)] for name, value in message.items()],
+        "attachments": [
+            {
+                "filename": part.get_filename(),
+                "content_type": part.get_content_type(),
+                "size": len(part.get_payload(decode=True) or b""),
+            }
+            for part in message.iter_attachments()
+        ],
+    }
+
+
+def _header(message: EmailMessage, name: str) -> str | None:
+    value = message[name]
+    return None if value is None else str(value)
+
+
+def _body(message: EmailMessage, kind: str) -> str | None:
+    part = message.get_body(preferencelist=(kind,))
+    return None if part is None else str(part.get_content())

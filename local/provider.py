@@ -1,0 +1,177 @@
+"""The mail provider that the functions call: SES v2 over a real socket, with faults on the wire.
+
+What it accepts is forwarded to moto's SES and kept in the inbox. It knows nothing of Postlease.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.inbox import Inbox
+from local.sendemail import InvalidFieldError, SendEmail, parse_send_email
+from local.web import Front, Request, Response, json_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Mode: TypeAlias = Literal[
+    "accept", "reject", "throttle", "pause", "unavailable", "stall", "lose_response", "slow"
+]
+MODES: tuple[Mode, ...] = get_args(Mode)
+SEND_PATH = "/v2/email/outbound-emails"
+
+_POLL_SECONDS = 0.01
+_BODY_LIMIT = 60 * 1024 * 1024
+_REFUSALS: dict[Mode, tuple[int, str, str]] = {
+    "reject": (400, "MessageRejected", "Email address is not verified or its content is refused."),
+    "throttle": (429, "TooManyRequestsException", "Maximum sending rate exceeded."),
+    "pause": (400, "SendingPausedException", "Email sending is paused for this account."),
+    "unavailable": (
+        503,
+        "ServiceUnavailableException",
+        "The service is unavailable. The message was not accepted.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the provider does to its next calls: times of them, or all until the next change."""
+
+    mode: Mode = "accept"
+    times: int | None = None
+    seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Calls so far: that came in, that were accepted, that are held at this moment."""
+
+    requests: int
+    accepted: int
+    held: int
+
+
+Forward: TypeAlias = "Callable[[SendEmail], str]"
+"""Hands an accepted call on and returns the provider's id for the mail."""
+
+
+class Provider:
+    """An SES v2 endpoint. forward is moto's part; without it ids are made here."""
+
+    def __init__(self, *, forward: Forward | None = None) -> None:
+        self.inbox = Inbox()
+        self._forward = forward or (lambda _: uuid.uuid4().hex)
+        self._changed = threading.Condition()
+        self._fault = Fault()
+        self._left: int | None = None
+        self._requests = self._accepted = self._held = 0
+        self._front = Front(self._respond, body_limit=_BODY_LIMIT)
+
+    @property
+    def url(self) -> str:
+        """The endpoint's URL."""
+        return f"http://{self._front.address}"
+
+    @property
+    def counts(self) -> Counts:
+        """The counters at this moment."""
+        with self._changed:
+            return Counts(self._requests, self._accepted, self._held)
+
+    @property
+    def fault(self) -> Fault:
+        """What the next call meets; times is what is left of it."""
+        with self._changed:
+            return Fault(self._fault.mode, self._left, self._fault.seconds)
+
+    def set_fault(self, fault: Fault) -> None:
+        """Meet the next calls with fault. Calls that are already held stay held."""
+        with self._changed:
+            self._fault, self._left = fault, fault.times
+
+    def wait_for(self, condition: Callable[[Counts], bool], *, seconds: float) -> bool:
+        """Wait until the counters satisfy condition; False when they do not in time."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: condition(Counts(self._requests, self._accepted, self._held)), seconds
+            )
+
+    def close(self) -> None:
+        """Cut every connection and end."""
+        self._front.close()
+
+    def _respond(self, request: Request) -> Response | None:
+        if (request.method, request.path) != ("POST", SEND_PATH):
+            return _error(404, "NotFoundException", "Only SendEmail is emulated here.")
+        fault = self._next_fault()
+        try:
+            call = parse_send_email(request.body)
+        except InvalidFieldError as error:
+            return _error(400, "BadRequestException", str(error))
+        if fault.mode in _REFUSALS:
+            return _error(*_REFUSALS[fault.mode])
+        if fault.mode in {"stall", "slow"} and self._client_left(request, fault):
+            return None
+        response = self._accept(call)
+        return None if fault.mode == "lose_response" else response
+
+    def _next_fault(self) -> Fault:
+        with self._changed:
+            self._requests += 1
+            self._changed.notify_all()
+            if self._left == 0:
+                return Fault()
+            if self._left is not None:
+                self._left -= 1
+            return self._fault
+
+    def _client_left(self, request: Request, fault: Fault) -> bool:
+        """Hold the call: `slow` for its seconds, `stall` until the client goes."""
+        step = threading.Event()
+        waited = 0.0
+        self._count_held(1)
+        try:
+            while not request.client_is_gone():
+                if fault.mode == "slow" and waited >= fault.seconds:
+                    return False
+                step.wait(_POLL_SECONDS)
+                waited += _POLL_SECONDS
+            return True
+        finally:
+            self._count_held(-1)
+
+    def _count_held(self, change: int) -> None:
+        with self._changed:
+            self._held += change
+            self._changed.notify_all()
+
+    def _accept(self, call: SendEmail) -> Response:
+        try:
+            message_id = self._forward(call)
+        except ClientError as error:
+            answer: Any = error.response
+            status = answer["ResponseMetadata"]["HTTPStatusCode"]
+            return _error(status, answer["Error"]["Code"], answer["Error"]["Message"])
+        except BotoCoreError:
+            return _error(*_REFUSALS["unavailable"])
+        self.inbox.add(
+            provider_message_id=message_id,
+            content=call.content,
+            recipients={"to": call.to, "cc": call.cc, "bcc": call.bcc},
+        )
+        with self._changed:
+            self._accepted += 1
+            self._changed.notify_all()
+        return json_response(200, {"MessageId": message_id})
+
+
+def _error(status: int, code: str, text: str) -> Response:
+    answer = json_response(status, {"message": text, "__type": code})
+    headers = (*answer.headers, ("x-amzn-errortype", code), ("x-amzn-requestid", str(uuid.uuid4())))
+    return Response(status, answer.body, headers)

@@ -1,0 +1,316 @@
+"""The whole of Postlease on this machine: database, emulated AWS, functions, gateway, schedules.
+
+    with Stack(schedules=False) as stack:
+        requests to stack.url; stack.invoke("sweep"); stack.inbox()
+
+Everything listens on loopback alone and is gone when the block ends, or when this process dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from local import postgres
+from local.aws import Aws, generated_secret
+from local.console import PREFIX, Console
+from local.events import http_event, schedule_event
+from local.functions import Function
+from local.gateway import Gateway
+from local.keeper import Keeper
+from local.provider import Fault, Provider
+from local.runtime import FunctionDefinition, Result
+from local.schedules import Scheduler
+from local.template import Template, TemplateFunction
+from local.web import LOOPBACK, Front, Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from local.provider import Mode
+    from local.sendemail import SendEmail
+
+ROOT = Path(__file__).resolve().parent.parent
+SENDER = "no-reply@postlease.example"
+MIGRATE = "migrate"
+
+_CONCURRENCY = 8
+_LEAST_HTTP, _LEAST_SCHEDULED = 4, 2
+_APPLICATION_ROLE = "postlease_application"
+_COUNT_BY_STATUS = """-- console.count_by_status
+    SELECT status, count(*) FROM postlease.email_messages GROUP BY status ORDER BY status"""
+_SERVER_LOCK = 7_652_041
+
+
+class StackError(Exception):
+    """The stack cannot run; the text is one line and says why."""
+
+
+class Stack:
+    """Runs from `__enter__` to `__exit__`.
+
+    settings are environment variables of every function, over the template's; timeouts are seconds
+    by function, over the template's. logs is a folder that outlives the stack. database_url is the
+    server to use instead of DATABASE_URL's or a private one; the stack works in a database of its
+    own there, and drops it.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        schedules: bool = False,
+        settings: Mapping[str, str] | None = None,
+        timeouts: Mapping[str, float] | None = None,
+        template: Path = ROOT / "template.yaml",
+        logs: Path | None = None,
+        database_url: str | None = None,
+    ) -> None:
+        self._wanted_port = port
+        self._with_schedules = schedules
+        self._settings = dict(settings or {})
+        self._timeouts = dict(timeouts or {})
+        self._template_path = template
+        self._logs = logs
+        self._server_url = database_url
+        self.functions: dict[str, Function] = {}
+        self.database_url = ""
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as started:
+            self._start(started)
+            self._started = started.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._started.close()
+
+    @property
+    def url(self) -> str:
+        """Where the HTTP API answers."""
+        return f"http://{self._front.address}"
+
+    def invoke(self, name: str, event: Any = None) -> Any:
+        """Run a function and return its result; StackError carries what went wrong inside it."""
+        result = self.run(name, event)
+        if result.error is not None:
+            raise StackError(f"{name} failed: {result.payload.decode(errors='replace')}")
+        return result.value
+
+    def run(self, name: str, event: Any = None) -> Result:
+        """Run a function with event, or its trigger's, and return the result whatever it is."""
+        given = self.trigger_event(name) if event is None else event
+        return self.functions[name].invoke(given, patience=60)
+
+    def kill(self, name: str) -> list[int]:
+        """SIGKILL the function's busy workers and return their process ids."""
+        return self.functions[name].kill()
+
+    def set_faults(
+        self, mode: Mode = "accept", *, times: int | None = None, seconds: float = 0
+    ) -> None:
+        """Decide what the provider does to its next calls."""
+        self.provider.set_fault(Fault(mode, times, seconds))
+
+    def inbox(self) -> list[dict[str, Any]]:
+        """Every accepted mail, newest last."""
+        return self.provider.inbox.mails()
+
+    def queue(self) -> dict[str, int]:
+        """Messages by status, counted in the database."""
+        with psycopg.connect(self.database_url) as connection:
+            return dict(connection.execute(_COUNT_BY_STATUS).fetchall())
+
+    def state(self) -> dict[str, Any]:
+        """What runs: URLs, functions with their processes, schedules."""
+        return {
+            "database_url": self.database_url,
+            "endpoint_url": self.aws.endpoint_url,
+            "functions": [
+                {
+                    "name": function.name,
+                    "pid": function.last_pid,
+                    "pids": function.pids,
+                    "busy_pids": function.busy_pids,
+                    "cold_starts": function.cold_starts,
+                    "init_milliseconds": function.init_milliseconds,
+                    "last_result": function.last_result,
+                }
+                for function in self.functions.values()
+            ],
+            "schedules": [
+                {"name": s.name, "function": s.function, "expression": s.expression}
+                for s in (self.template.schedules if self._with_schedules else ())
+            ],
+        }
+
+    def trigger_event(self, name: str) -> Any:
+        """The event that the function's own trigger would send now."""
+        for schedule in self.template.schedules:
+            if schedule.function == name:
+                return schedule_event(schedule.name, schedule.input)
+        for route in self.template.routes:
+            if route.function == name:
+                host = ("host", self._front.address)
+                request = Request("GET", "/healthz", (host,), b"", LOOPBACK, self._front.listener)
+                return http_event(request, route_key=route.key, parameters={})
+        return {}
+
+    def _start(self, started: contextlib.ExitStack) -> None:
+        self._console = Console(self)
+        self._gateway: Gateway | None = None
+        self._front = Front(self._respond, port=self._wanted_port)
+        started.callback(self._front.close)
+        self._keeper = Keeper()
+        started.callback(self._keeper.close)
+        self._folder = Path(tempfile.mkdtemp(prefix="postlease-"))
+        self._keeper.remove_folder(self._folder)
+        self.log_folder = self._logs or self._folder
+        self.log_folder.mkdir(parents=True, exist_ok=True)
+        self.aws = started.enter_context(Aws(self._keeper, self.log_folder / "aws.log"))
+        owner = self._start_database(started)
+        self.provider = Provider(forward=self._forward)
+        started.callback(self.provider.close)
+        self.template = self._prepare_aws(owner)
+        self._ses = self.aws.client("sesv2")
+        for function in self.template.functions:
+            self.functions[function.name] = self._function(function)
+            started.callback(self.functions[function.name].close)
+        self._migrate()
+        self._gateway = Gateway(self.template.routes, self.functions, cors=self.template.cors)
+        if self._with_schedules:
+            scheduler = Scheduler(self.template.schedules, self.functions)
+            started.callback(scheduler.close)
+            scheduler.start()
+
+    def _start_database(self, started: contextlib.ExitStack) -> dict[str, str]:
+        """A database of our own; returns the owner's login in the form of its secret."""
+        if self._server_url is None:
+            self._server_url = started.enter_context(postgres.server())
+        name = f"postlease_local_{secrets.token_hex(6)}"
+        try:
+            self.database_url = postgres.create_database(self._server_url, name)
+        except psycopg.Error as error:
+            reason = " ".join(str(error).split())
+            raise StackError(f"cannot create a database: {reason}") from error
+        self._keeper.drop_database(self._server_url, name)  # paid when all sessions have ended
+        login = conninfo_to_dict(self.database_url)
+        return {
+            "host": str(login.get("host") or "localhost"),
+            "port": str(login.get("port") or 5432),
+            "dbname": name,
+            "username": str(login.get("user") or "postgres"),
+            "password": str(login.get("password") or ""),
+            "sslmode": str(login.get("sslmode") or "prefer"),
+        }
+
+    def _prepare_aws(self, owner: dict[str, str]) -> Template:
+        """Make what the template declares and the functions need; return it with local names."""
+        parameters = {
+            "Stage": "local",
+            "FromAddress": SENDER,
+            "PublicUrl": self.url,
+            "AllowedOrigin": self.url,
+            "DatabaseHost": owner["host"],
+            "DatabasePort": owner["port"],
+            "DatabaseName": owner["dbname"],
+            "DatabaseSslMode": owner["sslmode"],
+            "DatabaseOwnerSecretArn": self.aws.create_secret("database-owner", json.dumps(owner)),
+        }
+        plain = Template(self._template_path, parameters=parameters)
+        names = {}
+        for logical_id, properties in plain.of_type("AWS::SecretsManager::Secret").items():
+            value = generated_secret(properties)
+            if f'"{_APPLICATION_ROLE}"' in value:
+                value = json.dumps(json.loads(value) | {"password": _shared_password(owner)})
+            names[logical_id] = self.aws.create_secret(logical_id, value)
+        for logical_id in plain.of_type("AWS::S3::Bucket"):
+            names[logical_id] = f"postlease-{logical_id.lower()}"
+            self.aws.create_bucket(names[logical_id])
+        self.aws.verify_sender(SENDER)
+        for properties in plain.of_type("AWS::SES::ConfigurationSet").values():
+            self.aws.create_configuration_set(str(properties["Name"]))
+        names |= {f"{function.logical_id}.Arn": function.name for function in plain.functions}
+        return Template(self._template_path, parameters=parameters, names=names)
+
+    def _function(self, function: TemplateFunction) -> Function:
+        triggers = [route.function for route in self.template.routes]
+        least = _LEAST_HTTP if function.name in triggers else _LEAST_SCHEDULED
+        logging = {
+            "AWS_LAMBDA_LOG_FORMAT": function.log_format,
+            "AWS_LAMBDA_LOG_LEVEL": function.log_level,
+        }
+        definition = FunctionDefinition(
+            name=function.name,
+            root=function.folder,
+            handler=function.handler,
+            search_path=tuple(self._layers(function)),
+            environment={
+                **{name: value for name, value in logging.items() if value is not None},
+                **function.environment,
+                "AWS_ENDPOINT_URL": self.aws.endpoint_url,
+                "AWS_ENDPOINT_URL_SESV2": self.provider.url,
+                **self._settings,
+            },
+            timeout=self._timeouts.get(function.name, function.timeout),
+            memory=function.memory,
+            concurrency=max(function.reserved or _CONCURRENCY, least),
+            reserved=function.reserved is not None,
+        )
+        log = self.log_folder / f"{function.name}.log"
+        return Function(definition, keeper=self._keeper, log=log)
+
+    def _layers(self, function: TemplateFunction) -> list[Path]:
+        """The folders that stand for the function's layers.
+
+        The dependency layer is the environment that this process runs in; sql/ shows under the name
+        that its layer gives it.
+        """
+        folders = []
+        for logical_id in function.layers:
+            folder = self.template.layer_folder(logical_id).resolve()
+            if folder.name == "python":
+                folders.append(folder)
+            elif folder.name == "sql":
+                layer = self._folder / "sql-layer"
+                if not layer.exists():
+                    layer.mkdir()
+                    (layer / "postlease_sql").symlink_to(folder, target_is_directory=True)
+                folders.append(layer)
+        return folders
+
+    def _migrate(self) -> None:
+        if MIGRATE not in self.functions:
+            return
+        # Roles belong to the whole server: two stacks on it must not create them at once.
+        with psycopg.connect(self._server_url or "", autocommit=True) as connection:
+            connection.execute("SELECT pg_advisory_lock(%s)", (_SERVER_LOCK,))
+            self.invoke(MIGRATE, {})
+
+    def _forward(self, call: SendEmail) -> str:
+        return str(
+            self._ses.send_email(**{**call.body, "Content": {"Raw": {"Data": call.content}}})[
+                "MessageId"
+            ]
+        )
+
+    def _respond(self, request: Request) -> Response:
+        if request.path == PREFIX or request.path.startswith(PREFIX + "/"):
+            return self._console.respond(request)
+        if self._gateway is None:
+            return Response(503, b"", (("retry-after", "1"),))
+        return self._gateway.respond(request)
+
+
+def _shared_password(owner: Mapping[str, str]) -> str:
+    """The application role's password: the same for every stack on one server, as the role is."""
+    seed = f"{_APPLICATION_ROLE}:{owner['username']}:{owner['password']}"
+    return hashlib.sha256(seed.encode()).hexdigest()
