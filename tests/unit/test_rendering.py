@@ -1,0 +1,358 @@
+"""Templates: what is found, what is filled in, what is refused, and that ours are fit to send."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+from postlease import rendering
+from postlease.config import settings
+from postlease.errors import TemplateError
+from postlease.rendering import SHIPPED, Templates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS = Templates(SHIPPED)
+EVERY_MAIL = [(name, locale) for name in OURS.names() for locale in OURS.locales(name)]
+HOSTILE = '<a href="https://evil.example">Reset</a><img src=x>\'">\u00e9'
+
+
+class Page(HTMLParser):
+    """What a reader's program sees in a page: elements, attributes, text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.title = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["title"]:
+            self.title += data
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def write(root: Path, files: dict[str, str]) -> Templates:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return Templates(root)
+
+
+def one(
+    root: Path,
+    *,
+    subject: str = "Hi",
+    text: str = "Hi",
+    html: str = "<p>Hi</p>",
+    locale: str = "en",
+    name: str = "welcome",
+) -> Templates:
+    folder = f"{name}/{locale}"
+    return write(
+        root,
+        {
+            f"{folder}/subject.txt.j2": subject,
+            f"{folder}/body.txt.j2": text,
+            f"{folder}/body.html.j2": html,
+        },
+    )
+
+
+def refused(templates: Templates, parameters: dict[str, object], name: str = "welcome") -> str:
+    """Render, expect a refusal, and return its text; the code stands first in it."""
+    with pytest.raises(TemplateError) as caught:
+        templates.render(name, "en", parameters)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.code in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_shipped_mails_are_there_in_english_and_german() -> None:
+    assert [
+        (name, locale)
+        for name in ("account_exists", "receipt", "verify_email")
+        for locale in ("de", "en")
+    ] == EVERY_MAIL
+
+
+@pytest.mark.parametrize(("name", "locale"), EVERY_MAIL)
+def test_a_shipped_mail_renders_from_its_sample_and_says_the_same_in_text_and_html(
+    name: str, locale: str
+) -> None:
+    sample = OURS.sample(name)
+    mail = OURS.render(name, locale, sample)
+    page = Page(mail.html)
+    assert page.open == []
+    assert mail.subject.strip()
+    for value in sample.values():
+        assert value in mail.text
+        assert value in page.text
+    for body in (mail.subject, mail.text, mail.html):
+        assert "{{" not in body
+        assert "None" not in body
+    assert OURS.required_variables(name, locale) == sample.keys()
+
+
+@pytest.mark.parametrize(("name", "locale"), EVERY_MAIL)
+def test_a_shipped_mail_is_readable_on_a_phone_in_the_dark_and_fetches_nothing(
+    name: str, locale: str
+) -> None:
+    mail = OURS.render(name, locale, OURS.sample(name))
+    page = Page(mail.html)
+    assert page.all("html")[0]["lang"] == locale
+    assert page.title.strip()
+    named = {meta.get("name"): meta.get("content") for meta in page.all("meta")}
+    assert named["viewport"] == "width=device-width, initial-scale=1"
+    assert named["color-scheme"] == "light dark"
+    assert "prefers-color-scheme: dark" in mail.html
+    assert "max-width:600px" in mail.html
+    for tag in ("img", "link", "script", "iframe", "form", "video", "object"):
+        assert page.all(tag) == []
+    assert "url(" not in mail.html
+    assert "@import" not in mail.html
+    assert all(table["role"] == "presentation" for table in page.all("table"))
+    assert {anchor["href"] for anchor in page.all("a")} <= set(OURS.sample(name).values())
+    assert all(len(line) <= 76 for line in mail.text.splitlines() if "https:" not in line)
+    assert len(mail.html) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("locale", "day", "hour"), [("en", "24 hours", "1 hour"), ("de", "24 Stunden", "1 Stunde")]
+)
+def test_the_verification_mail_says_how_long_its_link_works(
+    locale: str, day: str, hour: str
+) -> None:
+    sample = OURS.sample("verify_email")
+    mail = OURS.render("verify_email", locale, sample)
+    assert day in mail.text
+    assert day in mail.html
+    shorter = OURS.render("verify_email", locale, sample | {"valid_hours": 1})
+    for body in (shorter.text, shorter.html):
+        assert re.search(rf"\b{hour}\b", body)
+        assert day not in body
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["javascript:alert(1)", "data:text/html,x", "//evil.example", "https://a b", "", 'https://"'],
+)
+def test_a_link_that_is_not_a_web_address_is_refused(link: str) -> None:
+    """TPL-01."""
+    assert refused(OURS, {"link": link}, "verify_email").startswith("render_error")
+
+
+def test_a_value_never_becomes_markup_and_text_shows_it_as_it_is() -> None:
+    """TPL-01."""
+    plain = Page(OURS.render("receipt", "en", OURS.sample("receipt")).html)
+    mail = OURS.render("receipt", "en", {"order_number": HOSTILE, "total": HOSTILE})
+    page = Page(mail.html)
+    assert page.elements == plain.elements
+    assert HOSTILE in page.text
+    assert HOSTILE in mail.text
+    assert HOSTILE in mail.subject
+
+
+def test_a_value_cannot_leave_its_attribute(tmp_path: Path) -> None:
+    templates = one(tmp_path, html='<p title="{{ a }}">x</p>')
+    page = Page(templates.render("welcome", "en", {"a": HOSTILE}).html)
+    assert page.elements == [("p", {"title": HOSTILE})]
+
+
+def test_a_value_is_never_compiled(tmp_path: Path) -> None:
+    templates = one(tmp_path, subject="{{ a }}", text="{{ a }}", html="{{ a }}")
+    mail = templates.render("welcome", "en", {"a": "{{ 7 * 6 }}{% raw %}"})
+    assert mail.subject == mail.text == mail.html == "{{ 7 * 6 }}{% raw %}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("en", "en"),
+        ("de", "de"),
+        ("de-AT", "de"),
+        ("DE_de", "de"),
+        ("pt-BR", "pt-BR"),
+        ("PT-br", "pt-BR"),
+        ("pt-BR-x-a", "pt-BR"),
+        ("pt-PT", "pt"),
+        ("fr", "en"),
+        ("", "en"),
+        ("../de", "en"),
+        ("de/../../x", "en"),
+        ("d\x00e", "en"),
+    ],
+)
+def test_a_language_falls_back_to_its_parent_and_then_to_english(
+    tmp_path: Path, asked: str, found: str
+) -> None:
+    for locale in ("en", "de", "pt", "pt-BR"):
+        templates = one(tmp_path, locale=locale, text="{{ locale }}")
+    assert templates.render("welcome", asked, {"locale": "xx"}).text == found
+
+
+@pytest.mark.parametrize(
+    "name", ["goodbye", "../secrets", "", "_layout", "Welcome", "a" * 65, "a\n"]
+)
+def test_an_unknown_template_is_missing(tmp_path: Path, name: str) -> None:
+    templates = one(tmp_path)
+    write(tmp_path, {"_layout/en/subject.txt.j2": "x"})
+    assert refused(templates, {}, name).startswith("template_missing")
+    assert templates.locales(name) == []
+
+
+def test_a_template_that_lacks_english_or_a_file_is_missing(tmp_path: Path) -> None:
+    templates = one(tmp_path, locale="de")
+    assert templates.render("welcome", "de", {}).text == "Hi"
+    assert refused(templates, {}) == "template_missing: welcome"
+    templates = one(tmp_path, html="{% extends 'nowhere.j2' %}")
+    assert refused(templates, {}) == "template_missing: nowhere.j2"
+    (tmp_path / "welcome/en/body.txt.j2").unlink()
+    assert refused(Templates(tmp_path), {}) == "template_missing: welcome/en/body.txt.j2"
+
+
+def test_the_variables_that_a_template_needs_are_found_in_its_source_and_in_all_it_draws_on(
+    tmp_path: Path,
+) -> None:
+    templates = one(
+        tmp_path,
+        subject="{{ order.number }}",
+        text="{% set a = first %}{% set b, c = 1, 2 %}{% set d %}x{% endset %}"
+        "{{ a }}{{ b }}{{ c }}{{ d }}{% for item in items %}{{ item }}{% endfor %}",
+        html="{% extends 'layout.html.j2' %}{% import 'parts.html.j2' as parts %}"
+        "{% from 'parts.html.j2' import bold, bold as strong %}{% macro mine() %}{% endmacro %}"
+        "{% set shown = 1 %}"
+        "{% block body %}{{ parts.bold(x) }}{{ bold(x) }}{{ strong(x) }}{{ mine() }}"
+        "{{ maybe | default('') }}{% if perhaps is defined %}{{ perhaps }}{% endif %}"
+        "{% include 'footer.html.j2' %}{{ locale }}{% endblock %}",
+    )
+    write(
+        tmp_path,
+        {
+            "layout.html.j2": "{{ shown }}{{ brand }}{% block body %}{% endblock %}",
+            "parts.html.j2": "{% macro bold(text) %}<b>{{ text }}</b>{% endmacro %}",
+            "footer.html.j2": "{{ imprint }}",
+        },
+    )
+    needed = {"order", "first", "items", "x", "brand", "imprint"}
+    assert templates.required_variables("welcome", "en") == needed
+    values: dict[str, object] = dict.fromkeys(needed, "v") | {"order": {"number": 7}}
+    assert "<b>v</b>" in templates.render("welcome", "en", values).html
+    assert "maybe" not in refused(templates, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{{ name }}", "render_error: welcome/en lacks name"),
+        ("{% if %}", "render_error: welcome/en/body.txt.j2, line 1"),
+        ("{{ a.b }}", "render_error: welcome/en/body.txt.j2 (UndefinedError)"),
+        ("{{ a + 1 }}", "render_error: welcome/en/body.txt.j2 (TypeError)"),
+        ("{{ a.__class__.__mro__ }}", "render_error: welcome/en/body.txt.j2 (SecurityError)"),
+        ("{{ l.append(1) }}", "render_error: welcome/en/body.txt.j2 (SecurityError)"),
+        ("{{ 1 // 0 }}", "render_error: welcome/en/body.txt.j2 (ZeroDivisionError)"),
+    ],
+)
+def test_a_mail_that_cannot_be_filled_in_is_refused_by_file_and_kind_without_a_value(
+    tmp_path: Path, source: str, reason: str
+) -> None:
+    templates = one(tmp_path, text=source)
+    assert refused(templates, {"a": "secret", "l": []}) == reason
+
+
+def test_white_space_of_statements_leaves_no_trace(tmp_path: Path) -> None:
+    templates = one(tmp_path, text="a\n  {% if true %}\nb\n  {% endif %}\nc\n")
+    assert templates.render("welcome", "en", {}).text == "a\nb\nc"
+
+
+def test_the_version_names_the_files_it_was_made_from(tmp_path: Path) -> None:
+    html = "{% extends '_layout/body.html.j2' %}"
+    layout = {"_layout/body.html.j2": "one"}
+    first = one(write(tmp_path, layout)._directories[0], html=html)
+    version = first.version("welcome", "en")
+    assert first.render("welcome", "en", {}).version == version
+    assert len(version) == 12
+    assert Templates(tmp_path).version("welcome", "fr") == version
+    write(tmp_path, {"welcome/de/body.txt.j2": "other", "other/en/body.txt.j2": "other"})
+    assert Templates(tmp_path).version("welcome", "en") == version
+    seen = {version}
+    for name in ("welcome/en/subject.txt.j2", "welcome/en/body.txt.j2", "_layout/body.html.j2"):
+        write(tmp_path, {name: "changed"})
+        seen.add(Templates(tmp_path).version("welcome", "en"))
+    assert len(seen) == 4
+
+
+def test_a_changed_template_takes_effect_in_a_new_process_and_not_in_the_middle_of_one(
+    tmp_path: Path,
+) -> None:
+    """A template mended while messages wait lets them go out; version and text stay together."""
+    running = one(tmp_path, text="broken {{ nowhere }}")
+    assert refused(running, {}).endswith("lacks nowhere")
+    restarted = one(tmp_path, text="mended")
+    assert refused(running, {}).endswith("lacks nowhere")
+    assert restarted.render("welcome", "en", {}).text == "mended"
+
+
+def test_a_directory_of_ones_own_comes_before_the_shipped_one(tmp_path: Path) -> None:
+    one(tmp_path, name="receipt", text="ours {{ total }}")
+    one(tmp_path, html="{% extends '_layout/body.html.j2' %}")
+    both = Templates(tmp_path, SHIPPED)
+    assert both.render("receipt", "en", {"total": "1"}).text == "ours 1"
+    assert both.names() == ["account_exists", "receipt", "verify_email", "welcome"]
+    assert both.render("account_exists", "en", {}).subject == "You already have an account"
+    assert Templates(tmp_path / "absent").names() == []
+
+
+def test_a_sample_is_an_object_beside_its_template(tmp_path: Path) -> None:
+    templates = one(tmp_path)
+    with pytest.raises(TemplateError, match=r"welcome/sample\.json$"):
+        templates.sample("welcome")
+    write(tmp_path, {"welcome/sample.json": "[]"})
+    with pytest.raises(TemplateError, match="not an object"):
+        Templates(tmp_path).sample("welcome")
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_this_process_uses_the_configured_directory_and_the_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, configured: bool
+) -> None:
+    one(tmp_path, text="{{ name }}")
+    for name in (
+        "DATABASE_SECRET_ARN",
+        "TOKEN_KEYS_SECRET_ARN",
+        "PEPPER_SECRET_ARN",
+        "FROM_ADDRESS",
+        "ATTACHMENTS_BUCKET",
+    ):
+        monkeypatch.setenv(name, "value")
+    monkeypatch.setenv("PUBLIC_URL", "https://app.example.com")
+    monkeypatch.setenv("TEMPLATES_DIRECTORY", str(tmp_path) if configured else "")
+    settings.cache_clear()
+    rendering.templates.cache_clear()
+    try:
+        assert rendering.required_variables("receipt", "en") == {"order_number", "total"}
+        if configured:
+            assert rendering.render("welcome", "en", {"name": "Ada"}).text == "Ada"
+        else:
+            assert rendering.templates().names() == OURS.names()
+    finally:
+        settings.cache_clear()
+        rendering.templates.cache_clear()
