@@ -8,6 +8,7 @@ created or changed. Whatever ends the parent, kill -9 included, ends the server 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pwd
 import secrets
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from local.binaries import WHEELS, PostgresError, find_binaries
 from local.keeper import Keeper
@@ -221,6 +223,17 @@ def drop_database(url: str, name: str) -> None:
 def database_url(url: str, name: str) -> str:
     """url with its database replaced by name."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+def application_password(url: str) -> str:
+    """The application role's local password on the server behind url.
+
+    A role belongs to the whole server, so whatever migrates a database there must agree on it; it
+    follows from the superuser's own login and is unknown to those who lack that.
+    """
+    login = conninfo_to_dict(url)
+    seed = f"postlease_application:{login.get('user')}:{login.get('password')}"
+    return hashlib.sha256(seed.encode()).hexdigest()
 
 
 def _answers(url: str) -> bool:

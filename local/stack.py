@@ -9,7 +9,6 @@ Everything listens on loopback alone and is gone when the block ends, or when th
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import secrets
 import tempfile
@@ -230,7 +229,10 @@ class Stack:
         for logical_id, properties in plain.of_type("AWS::SecretsManager::Secret").items():
             value = generated_secret(properties)
             if f'"{_APPLICATION_ROLE}"' in value:
-                value = json.dumps(json.loads(value) | {"password": _shared_password(owner)})
+                value = json.dumps(
+                    json.loads(value)
+                    | {"password": postgres.application_password(self.database_url)}
+                )
             names[logical_id] = self.aws.create_secret(logical_id, value)
         for logical_id in plain.of_type("AWS::S3::Bucket"):
             names[logical_id] = f"postlease-{logical_id.lower()}"
@@ -308,9 +310,3 @@ class Stack:
         if self._gateway is None:
             return Response(503, b"", (("retry-after", "1"),))
         return self._gateway.respond(request)
-
-
-def _shared_password(owner: Mapping[str, str]) -> str:
-    """The application role's password: the same for every stack on one server, as the role is."""
-    seed = f"{_APPLICATION_ROLE}:{owner['username']}:{owner['password']}"
-    return hashlib.sha256(seed.encode()).hexdigest()

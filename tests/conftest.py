@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 SQL = ROOT / "sql"
-# A role's password belongs to the whole cluster: two runs on one server must agree on it.
-APPLICATION_PASSWORD = "postlease-local"
 
 CLEAN = """
 TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,
@@ -50,19 +48,25 @@ def empty_database(server_url: str) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture(scope="session")
-def owner_url(empty_database: Callable[[], str]) -> str:
+def application_password(server_url: str) -> str:
+    """A role's password belongs to the whole cluster: two runs on one server must agree on it."""
+    return postgres.application_password(server_url)
+
+
+@pytest.fixture(scope="session")
+def owner_url(empty_database: Callable[[], str], application_password: str) -> str:
     """The owner's URL of the run's migrated database."""
     url = empty_database()
     with connect(url) as connection:
         migrations.migrate(connection, SQL)
-        migrations.set_application_password(connection, APPLICATION_PASSWORD)
+        migrations.set_application_password(connection, application_password)
     return url
 
 
 @pytest.fixture(scope="session")
-def application_conninfo(owner_url: str) -> str:
+def application_conninfo(owner_url: str, application_password: str) -> str:
     """How the application role logs in to the run's database."""
-    return make_conninfo(owner_url, user=migrations.APPLICATION_ROLE, password=APPLICATION_PASSWORD)
+    return make_conninfo(owner_url, user=migrations.APPLICATION_ROLE, password=application_password)
 
 
 @pytest.fixture(scope="session")
