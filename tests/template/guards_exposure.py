@@ -1,0 +1,156 @@
+"""Guards over what outsiders can reach: routes, CORS, bucket, queue, network, links in mails."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from tests.template.deployment import GIVEN, written
+
+if TYPE_CHECKING:
+    from tests.template.deployment import Deployment
+
+
+PUBLIC_ROUTES = {("/$default", "x-amazon-apigateway-any-method", "AuthFunction")}
+
+# Nothing that can hold a token or an address.
+LOGGED = {
+    "requestId",
+    "requestTime",
+    "routeKey",
+    "httpMethod",
+    "status",
+    "responseLatency",
+    "integrationLatency",
+    "integrationStatus",
+    "integrationErrorMessage",
+}
+
+
+def routes(deployed: Deployment) -> list[str]:
+    """`$default` is public and auth's; whatever else gets a route must be signed."""
+    paths = deployed.resources["HttpApi"]["Properties"]["Body"]["paths"]
+    public = set()
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            uri = written(operation["x-amazon-apigateway-integration"]["uri"])
+            function = re.search(r"\$\{(\w+)\.Arn\}", uri)
+            if not operation.get("security"):
+                public.add((path, method, function[1] if function else uri))
+    return [f"public route {route}" for route in sorted(public ^ PUBLIC_ROUTES)]
+
+
+def cors(deployed: Deployment) -> list[str]:
+    """Origins, methods and headers are literal lists, of strings or references to one string."""
+    found = deployed.resources["HttpApi"]["Properties"]["Body"].get("x-amazon-apigateway-cors")
+    if not isinstance(found, dict):
+        return [f"CORS is {found}"]
+    complaints = []
+    for name in ("allowOrigins", "allowMethods", "allowHeaders", "exposeHeaders"):
+        values = found.get(name)
+        if not isinstance(values, list):
+            complaints.append(f"{name} is {values}, not a list")
+            continue
+        for value in values:
+            declared = deployed.source["Parameters"].get(written(value), {})
+            if value == "*" or (not isinstance(value, str) and declared.get("Type") != "String"):
+                complaints.append(f"{name} holds {value}")
+    if found.get("allowOrigins") != [GIVEN["AllowedOrigin"]]:
+        complaints.append("allowOrigins is not the parameter's origin")
+    if found.get("allowCredentials"):
+        complaints.append("credentials are allowed")
+    return complaints
+
+
+def stage(deployed: Deployment) -> list[str]:
+    """The API is throttled, and its access log holds no path, no address and no user agent."""
+    properties = deployed.resources["HttpApiApiGatewayDefaultStage"]["Properties"]
+    settings = properties.get("DefaultRouteSettings", {})
+    complaints = [
+        f"{name} is not set"
+        for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")
+        if name not in settings
+    ]
+    access = properties.get("AccessLogSettings", {})
+    if written(access.get("DestinationArn", "")) != "AccessLogs.Arn":
+        complaints.append("access logs go nowhere")
+    template = access.get("Format", "")
+    fields = set(re.findall(r"\$context\.([A-Za-z.]+)", template))
+    complaints.extend(f"$context.{field} is logged" for field in sorted(fields - LOGGED))
+    if "routeKey" not in fields:
+        complaints.append("routeKey is not logged")
+    if template and not isinstance(json.loads(template), dict):
+        complaints.append("an access log's line is not a JSON object")
+    return complaints
+
+
+def bucket(deployed: Deployment) -> list[str]:
+    """The bucket is versioned, encrypted, private, kept, and speaks TLS only."""
+    resource = deployed.resources["AttachmentsBucket"]
+    properties = resource["Properties"]
+    blocks = properties.get("PublicAccessBlockConfiguration", {})
+    names = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+    rules = properties.get("OwnershipControls", {}).get("Rules")
+    conditions = {
+        "is not versioned": properties.get("VersioningConfiguration") == {"Status": "Enabled"},
+        "is not encrypted": "BucketEncryption" in properties,
+        "may be public": all(blocks.get(name) is True for name in names),
+        "may have ACLs": rules == [{"ObjectOwnership": "BucketOwnerEnforced"}],
+        "would go with the stack": resource.get("DeletionPolicy") == "Retain",
+        "would go with a replacement": resource.get("UpdateReplacePolicy") == "Retain",
+        "lets plain HTTP in": _denies_plain_text(deployed, "AttachmentsBucketPolicy"),
+        "expires what messages refer to": "Expiration" not in json.dumps(properties),
+    }
+    return [f"the bucket {complaint}" for complaint, holds in conditions.items() if not holds]
+
+
+def queues(deployed: Deployment) -> list[str]:
+    """Dead letters are kept for two weeks, encrypted, and taken over TLS only."""
+    properties = deployed.resources["DeadLetters"]["Properties"]
+    conditions = {
+        "are forgotten early": properties.get("MessageRetentionPeriod") == 1_209_600,
+        "are not encrypted": properties.get("SqsManagedSseEnabled") is True,
+        "are taken in plain text": _denies_plain_text(deployed, "DeadLettersPolicy"),
+    }
+    return [f"dead letters {complaint}" for complaint, holds in conditions.items() if not holds]
+
+
+def _denies_plain_text(deployed: Deployment, policy: str) -> bool:
+    statements = deployed.resources[policy]["Properties"]["PolicyDocument"]["Statement"]
+    return any(
+        one["Effect"] == "Deny"
+        and one["Principal"] == "*"
+        and one["Action"] in {"s3:*", "sqs:*"}
+        and one["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for one in statements
+    )
+
+
+def tracking(deployed: Deployment) -> list[str]:
+    """Nothing rewrites a link in a mail or counts who opened it, and mail travels under TLS."""
+    properties = deployed.resources["ConfigurationSet"]["Properties"]
+    events = [
+        event
+        for one in deployed.of_type("AWS::SES::ConfigurationSetEventDestination").values()
+        for event in one["Properties"]["EventDestination"]["MatchingEventTypes"]
+    ]
+    vdm = properties.get("VdmOptions", {}).get("DashboardOptions", {})
+    conditions = {
+        "clicks or opens are tracked": not {event.upper() for event in events} & {"CLICK", "OPEN"},
+        "links go over a tracking domain": "TrackingOptions" not in properties,
+        "engagement is measured": vdm.get("EngagementMetrics") == "DISABLED",
+        "TLS is optional": properties.get("DeliveryOptions") == {"TlsPolicy": "REQUIRE"},
+        "complaints suppress": properties.get("SuppressionOptions")
+        == {"SuppressedReasons": ["BOUNCE"]},
+    }
+    return [complaint for complaint, holds in conditions.items() if not holds]
+
+
+def network(deployed: Deployment) -> list[str]:
+    """Every function joins the VPC when one is given, or none does."""
+    return [
+        f"{name} does not follow the VPC parameters"
+        for name, properties in deployed.functions().items()
+        if properties.get("VpcConfig", {}).get("Fn::If", [None])[0] != "InVpc"
+    ]

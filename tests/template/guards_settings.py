@@ -1,0 +1,145 @@
+"""Guards over what the functions are told: environment, defaults, times, secrets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from typing import TYPE_CHECKING
+
+from postlease.config import read_settings
+from postlease.errors import ConfigurationError
+from postlease.tokens import KeyRing
+
+from tests.template.configuration import known_variables
+from tests.template.deployment import GIVEN, written
+
+if TYPE_CHECKING:
+    from tests.template.deployment import Deployment
+
+
+DEFAULTS = {
+    "STAGE": "dev",
+    "MAIL_PROVIDER": "ses",
+    "CALL_BUDGET_SECONDS": "20",
+    "CONNECT_TIMEOUT_SECONDS": "2",
+    "READ_TIMEOUT_SECONDS": "10",
+    "LEASE_SECONDS": "45",
+    "UNKNOWN_GRACE_SECONDS": "120",
+    "START_MARGIN_SECONDS": "3",
+    "CALLER_MARGIN_SECONDS": "30",
+    "SWEEP_TIMEOUT_SECONDS": "90",
+    "SWEEP_LINGER_SECONDS": "65",
+    "SEND_SLOTS": "10",
+    "MAX_ATTEMPTS": "5",
+    "VERIFY_TOKEN_SECONDS": "86400",
+    "SIGNUP_COOLDOWN_SECONDS": "60",
+    "IDEMPOTENCY_SECONDS": "86400",
+    "RETENTION_SECONDS": "7776000",
+}
+
+POWERTOOLS = {
+    "POWERTOOLS_SERVICE_NAME": "postlease",
+    "POWERTOOLS_METRICS_NAMESPACE": "Postlease",
+}
+
+
+def environments(deployed: Deployment) -> list[str]:
+    """Every function's environment can be read, and holds nothing that nobody reads."""
+    complaints = []
+    for name in deployed.functions():
+        variables = deployed.environment(name)
+        try:
+            read_settings(variables)
+        except ConfigurationError as error:
+            complaints.append(f"{name}: {error}")
+        complaints.extend(
+            f"{name}: nobody reads {variable}"
+            for variable in sorted(variables.keys() - known_variables() - POWERTOOLS.keys())
+        )
+        complaints.extend(
+            f"{name}: {variable} is not {wanted}"
+            for variable, wanted in POWERTOOLS.items()
+            if variables.get(variable) != wanted
+        )
+        if (variables.get("DATABASE_OWNER_SECRET_ARN") is not None) != (name == "MigrateFunction"):
+            complaints.append(
+                f"{name}: DATABASE_OWNER_SECRET_ARN is migrate's, and migrate's alone"
+            )
+    return complaints
+
+
+def defaults(deployed: Deployment) -> list[str]:
+    """Every default of the design stands in the template itself, for every function."""
+    return [
+        f"{name}: {variable} is {found.get(variable)}, not {wanted}"
+        for name in deployed.functions()
+        for found in [deployed.environment(name)]
+        for variable, wanted in DEFAULTS.items()
+        if found.get(variable) != wanted
+    ]
+
+
+def times(deployed: Deployment) -> list[str]:
+    """The time rules hold for the defaults and for every extreme that the parameters allow."""
+    declared = deployed.source["Parameters"]
+    leases = [str(declared["LeaseSeconds"][bound]) for bound in ("MinValue", "MaxValue", "Default")]
+    graces = [
+        str(declared["UnknownGraceSeconds"][bound]) for bound in ("MinValue", "MaxValue", "Default")
+    ]
+    complaints = []
+    for lease, grace in itertools.product(leases, graces):
+        variables = deployed.environment(
+            "SweepFunction", LeaseSeconds=lease, UnknownGraceSeconds=grace
+        )
+        try:
+            rules = read_settings(variables).times.broken_rules(bounded_lease=True)
+        except ConfigurationError as error:
+            rules = [str(error)]
+        complaints.extend(f"lease {lease}, grace {grace}: {rule}" for rule in rules)
+    for name in deployed.functions():
+        stated = deployed.environment(name)["SWEEP_TIMEOUT_SECONDS"]
+        actual = deployed.functions()["SweepFunction"]["Timeout"]
+        if stated != str(actual):
+            complaints.append(f"{name}: SWEEP_TIMEOUT_SECONDS is {stated}, the Timeout {actual}")
+    if not deployed.functions()["AuthFunction"]["Timeout"] < 30:
+        complaints.append("AuthFunction: API Gateway gives up after 30 seconds")
+    return complaints
+
+
+def secrets(deployed: Deployment) -> list[str]:
+    """Every secret is generated, and the code can use it from the first deploy on."""
+    complaints: list[str] = []
+    for name, resource in deployed.of_type("AWS::SecretsManager::Secret").items():
+        generated = resource["Properties"].get("GenerateSecretString")
+        if generated is None:
+            complaints.append(f"{name}: is not generated")
+            continue
+        text = "x" * generated.get("PasswordLength", 32)
+        if name == "PepperSecret" and len(text) < 43:
+            complaints.append(f"{name}: {len(text)} characters are too few")
+        if name != "DatabaseSecret" and resource.get("DeletionPolicy") != "Retain":
+            complaints.append(f"{name}: would go with the stack")
+        if name == "TokenKeysSecret":
+            key = {generated["GenerateStringKey"]: text}
+            try:
+                KeyRing.from_secret(json.loads(generated["SecretStringTemplate"]) | key)
+            except ConfigurationError as error:
+                complaints.append(f"{name}: {error}")
+        if name == "DatabaseSecret":
+            filled = re.sub(
+                r"\$\{(\w+)\}",
+                lambda found: deployed.parameter(found[1], GIVEN) or "?",
+                written(generated["SecretStringTemplate"]),
+            )
+            fields = json.loads(filled) | {generated["GenerateStringKey"]: text}
+            if fields != {
+                "host": "database.example.com",
+                "port": "5432",
+                "dbname": "postlease",
+                "username": "postlease_application",
+                "sslmode": "require",
+                "password": text,
+            }:
+                complaints.append(f"{name}: fields are {sorted(fields)}")
+    return complaints

@@ -1,0 +1,113 @@
+"""Guards over what people see: logs, alarms, parameters."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.template.deployment import ROOT, written
+from tests.template.guards_settings import POWERTOOLS
+
+if TYPE_CHECKING:
+    from tests.template.deployment import Deployment
+
+
+ALARMS = {
+    "SweepHeartbeatAlarm": {("AWS/Lambda", "Invocations", "SweepFunction")},
+    "ReaperHeartbeatAlarm": {("AWS/Lambda", "Invocations", "ReaperFunction")},
+    "OldestDueAlarm": {("Postlease", "OldestDueSeconds", "postlease")},
+    "AuthErrorsAlarm": {("AWS/ApiGateway", "5xx", "HttpApi")},
+    "FunctionErrorsAlarm": {
+        ("AWS/Lambda", "Errors", "AuthFunction"),
+        ("AWS/Lambda", "Errors", "SweepFunction"),
+        ("AWS/Lambda", "Errors", "ReaperFunction"),
+        ("AWS/Lambda", "Errors", "RetentionFunction"),
+        ("AWS/Lambda", "Errors", "MigrateFunction"),
+    },
+    "DeadLettersAlarm": {
+        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "DeadLetters.QueueName")
+    },
+}
+
+
+def logs(deployed: Deployment) -> list[str]:
+    """Every function has a log group of its own, in JSON, and every group forgets in time."""
+    groups = deployed.of_type("AWS::Logs::LogGroup")
+    complaints = [
+        f"{name} keeps its logs for ever"
+        for name, group in groups.items()
+        if written(group["Properties"].get("RetentionInDays", "")) != "LogRetentionDays"
+    ]
+    used: set[str] = set()
+    for name, properties in deployed.functions().items():
+        config = properties.get("LoggingConfig", {})
+        group = written(config.get("LogGroup", ""))
+        if group not in groups or group in used:
+            complaints.append(f"{name} has no log group of its own")
+        used.add(group)
+        if config.get("LogFormat") != "JSON":
+            complaints.append(f"{name} does not log JSON")
+    return complaints
+
+
+def _watched(alarm: dict[str, Any]) -> set[tuple[str, str, str]]:
+    metrics = [
+        one["MetricStat"]["Metric"] for one in alarm.get("Metrics", []) if "MetricStat" in one
+    ]
+    return {
+        (
+            metric["Namespace"],
+            metric["MetricName"],
+            ",".join(written(dimension["Value"]) for dimension in metric["Dimensions"]),
+        )
+        for metric in metrics or [alarm]
+    }
+
+
+def alarms(deployed: Deployment) -> list[str]:
+    """Each alarm watches what the table says, speaks when it should, and reaches the topic."""
+    complaints: list[str] = []
+    found = deployed.of_type("AWS::CloudWatch::Alarm")
+    complaints.extend(f"{name} is not on the list" for name in sorted(found.keys() ^ ALARMS.keys()))
+    for name in found.keys() & ALARMS.keys():
+        alarm = found[name]["Properties"]
+        if _watched(alarm) != ALARMS[name]:
+            complaints.append(f"{name} watches {sorted(_watched(alarm))}")
+        absence = "breaching" if "Heartbeat" in name else "notBreaching"
+        if alarm["TreatMissingData"] != absence:
+            complaints.append(f"{name} takes silence for {alarm['TreatMissingData']}")
+        if "AlarmTopicArn" not in json.dumps(alarm.get("AlarmActions", "")):
+            complaints.append(f"{name} tells nobody")
+    return sorted(complaints)
+
+
+def custom_metrics(deployed: Deployment) -> list[str]:
+    """Every metric of our own that an alarm watches is one that the code emits."""
+    folders = (ROOT / "layers" / "postlease" / "python", ROOT / "functions")
+    code = [path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py")]
+    return [
+        f"{name} watches {metric}, which no code emits"
+        for name, alarm in deployed.of_type("AWS::CloudWatch::Alarm").items()
+        for namespace, metric, _ in _watched(alarm["Properties"])
+        if namespace == POWERTOOLS["POWERTOOLS_METRICS_NAMESPACE"]
+        and not any(f'"{metric}"' in text for text in code)
+    ]
+
+
+def parameters(deployed: Deployment) -> list[str]:
+    """Every parameter is described, grouped, and bounded or checked by a pattern."""
+    interface = deployed.source["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+    grouped = [name for group in interface for name in group["Parameters"]]
+    declared = deployed.source["Parameters"]
+    complaints = [f"{name} is not in one group" for name in declared if grouped.count(name) != 1]
+    complaints.extend(f"{name} is grouped, not declared" for name in set(grouped) - set(declared))
+    for name, parameter in declared.items():
+        checked = {"AllowedValues", "AllowedPattern", "MinValue"} & parameter.keys()
+        if not checked and parameter["Type"] != "CommaDelimitedList":
+            complaints.append(f"{name} takes anything")
+        if not parameter.get("Description"):
+            complaints.append(f"{name} is not described")
+    lease = declared["LeaseSeconds"]
+    if (lease.get("MinValue"), lease.get("MaxValue")) != (30, 90):
+        complaints.append("LeaseSeconds is not held to 30 to 90")
+    return complaints

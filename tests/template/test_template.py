@@ -1,0 +1,128 @@
+"""What breaks only in production, pinned: one rule of the deployment a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.template import (
+    guards_code,
+    guards_exposure,
+    guards_permissions,
+    guards_settings,
+    guards_triggers,
+    guards_watching,
+)
+from tests.template.deployment import Deployment, deployment, source
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Deployment:
+    return deployment(source())
+
+
+def test_every_handler_exists_as_file_and_function(deployed: Deployment) -> None:
+    assert guards_code.handlers(deployed) == []
+
+
+def test_every_function_runs_on_the_chosen_processor(deployed: Deployment) -> None:
+    assert guards_code.runtimes(deployed) == []
+
+
+def test_sql_reaches_migrate_alone_and_all_share_code_and_dependencies(
+    deployed: Deployment,
+) -> None:
+    assert guards_code.layers(deployed) == []
+
+
+def test_layers_are_built_from_the_right_folders(deployed: Deployment) -> None:
+    assert guards_code.layer_sources(deployed) == []
+
+
+def test_every_function_can_read_its_environment_and_holds_nothing_unread(
+    deployed: Deployment,
+) -> None:
+    assert guards_settings.environments(deployed) == []
+
+
+def test_every_default_of_the_design_stands_in_the_template(deployed: Deployment) -> None:
+    assert guards_settings.defaults(deployed) == []
+
+
+def test_time_rules_hold_for_all_values_that_the_parameters_allow(deployed: Deployment) -> None:
+    assert guards_settings.times(deployed) == []
+
+
+def test_sweep_and_reaper_run_every_minute_and_retention_at_a_quiet_hour(
+    deployed: Deployment,
+) -> None:
+    assert guards_triggers.schedules(deployed) == []
+
+
+def test_schedules_do_not_retry_on_either_layer(deployed: Deployment) -> None:
+    assert guards_triggers.retries(deployed) == []
+
+
+def test_migrations_run_before_new_code_and_on_every_change(deployed: Deployment) -> None:
+    assert guards_triggers.migrations(deployed) == []
+
+
+def test_secrets_are_generated_and_valid_from_the_first_deploy(deployed: Deployment) -> None:
+    assert guards_settings.secrets(deployed) == []
+
+
+def test_each_role_may_do_exactly_what_the_table_says(deployed: Deployment) -> None:
+    assert guards_permissions.permissions(deployed) == []
+
+
+def test_only_the_sweep_may_send_and_only_from_the_configured_address(
+    deployed: Deployment,
+) -> None:
+    assert guards_permissions.senders(deployed) == []
+
+
+def test_no_permission_holds_a_wildcard_beyond_the_list(deployed: Deployment) -> None:
+    assert guards_permissions.wildcards(deployed) == []
+
+
+def test_default_is_the_only_public_route(deployed: Deployment) -> None:
+    assert guards_exposure.routes(deployed) == []
+
+
+def test_cors_is_a_literal_list_of_one_origin(deployed: Deployment) -> None:
+    assert guards_exposure.cors(deployed) == []
+
+
+def test_the_api_is_throttled_and_logs_neither_path_nor_address(deployed: Deployment) -> None:
+    assert guards_exposure.stage(deployed) == []
+
+
+def test_the_bucket_is_private_versioned_kept_and_tls_only(deployed: Deployment) -> None:
+    assert guards_exposure.bucket(deployed) == []
+
+
+def test_dead_letters_are_kept_and_encrypted(deployed: Deployment) -> None:
+    assert guards_exposure.queues(deployed) == []
+
+
+def test_links_in_mails_are_not_tracked(deployed: Deployment) -> None:
+    assert guards_exposure.tracking(deployed) == []
+
+
+def test_every_function_has_a_log_group_that_forgets(deployed: Deployment) -> None:
+    assert guards_watching.logs(deployed) == []
+
+
+def test_all_functions_follow_the_vpc_parameters(deployed: Deployment) -> None:
+    assert guards_exposure.network(deployed) == []
+
+
+def test_each_alarm_watches_the_metric_it_names(deployed: Deployment) -> None:
+    assert guards_watching.alarms(deployed) == []
+
+
+def test_alarms_watch_no_metric_that_the_code_does_not_emit(deployed: Deployment) -> None:
+    assert guards_watching.custom_metrics(deployed) == []
+
+
+def test_every_parameter_is_described_grouped_and_bounded(deployed: Deployment) -> None:
+    assert guards_watching.parameters(deployed) == []
