@@ -87,7 +87,7 @@ def times(deployed: Deployment) -> list[str]:
     graces = [
         str(declared["UnknownGraceSeconds"][bound]) for bound in ("MinValue", "MaxValue", "Default")
     ]
-    complaints = []
+    complaints: list[str] = []
     for lease, grace in itertools.product(leases, graces):
         variables = deployed.environment(
             "SweepFunction", LeaseSeconds=lease, UnknownGraceSeconds=grace
