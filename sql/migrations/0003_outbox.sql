@@ -96,6 +96,8 @@ CREATE TABLE postlease.email_messages (
 -- Named after their questions. Lease columns stand in none of them.
 CREATE INDEX email_messages_unfinished ON postlease.email_messages (priority, available_at, id)
     WHERE finished_at IS NULL;
+CREATE INDEX email_messages_suspects ON postlease.email_messages (priority, available_at, id)
+    WHERE finished_at IS NULL AND reaped_count > 0;
 CREATE UNIQUE INDEX email_messages_idempotency ON postlease.email_messages (producer, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX email_messages_of_token ON postlease.email_messages (token_id)

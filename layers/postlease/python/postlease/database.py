@@ -136,7 +136,7 @@ class Database:
 
 
 def secret_conninfo(arn: str, *, refresh: bool) -> str:
-    """libpq's connection string, from a secret with host, dbname, username, password and options."""
+    """The connection string in a secret of host, dbname, username, password and options."""
     secret = secret_store.read_json(arn, refresh=refresh)
     if missing := [
         key for key in ("host", "dbname", "username", "password") if not secret.get(key)

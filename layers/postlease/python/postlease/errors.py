@@ -5,6 +5,7 @@
     ├── UnavailableError        a dependency does not answer: try again later, nothing was done
     ├── DatabaseError           a statement was refused: a rule of the schema, or a bug
     ├── InvalidInputError       the request is wrong: correct the named field, nothing was stored
+    │   └── MalformedInputError the request cannot even be read: correct its form
     ├── ConflictError           the request contradicts an earlier one: do not repeat it unchanged
     ├── TokenError              the link cannot be used; `code` says why
     ├── TokenKeyUnknownError    a token's key is not in the ring: refresh the ring once
@@ -14,6 +15,8 @@
 
 No message of an error holds an address, a token, a parameter or a row's text.
 """
+
+from typing import Literal
 
 
 class PostleaseError(Exception):
@@ -51,6 +54,13 @@ class InvalidInputError(PostleaseError):
         super().__init__(f"{pointer}: {detail}")
         self.pointer = pointer
         self.detail = detail
+
+
+class MalformedInputError(InvalidInputError):
+    """A request that cannot be read: broken JSON, a doubled or unknown member, a bad header.
+
+    pointer is a JSON pointer (empty for the whole body), or the name of a header.
+    """
 
 
 class ConflictError(PostleaseError):
@@ -104,6 +114,6 @@ class TemplateError(PostleaseError):
 class AttachmentError(PostleaseError):
     """An attachment is gone (`attachment_missing`) or another object now (`attachment_changed`)."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: Literal["attachment_missing", "attachment_changed"]) -> None:
         super().__init__(code)
-        self.code = code
+        self.code: Literal["attachment_missing", "attachment_changed"] = code

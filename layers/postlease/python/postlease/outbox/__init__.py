@@ -12,7 +12,7 @@ Every statement names the status that it expects. Statements that change several
 in id order first; only claim, reaper and retention skip what is locked.
 """
 
-from postlease.outbox.claiming import Floors, claim
+from postlease.outbox.claiming import Floors, claim, suspects_due
 from postlease.outbox.dispatching import Addressee, Asked, Verdict, authorize
 from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede
 from postlease.outbox.purging import purge
@@ -40,4 +40,5 @@ __all__ = [
     "reap_undispatched",
     "record",
     "supersede",
+    "suspects_due",
 ]

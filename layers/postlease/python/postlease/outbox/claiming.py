@@ -67,6 +67,16 @@ FROM claimed AS c
 LEFT JOIN postlease.verification_tokens AS t ON t.id = c.token_id
 """
 
+SUSPECTS_DUE: LiteralString = """-- outbox.suspects_due
+SELECT EXISTS (
+    SELECT FROM postlease.email_messages AS m
+    WHERE m.finished_at IS NULL
+      AND m.reaped_count > 0
+      AND m.status = 'pending'
+      AND m.available_at <= now()
+) AS due
+"""
+
 
 class Floors:
     """How far each class but auth has been claimed, so that a claim starts behind dead entries.
@@ -145,6 +155,13 @@ def claim(
     if not suspects:
         floors.advance(messages)
     return messages
+
+
+def suspects_due(connection: Connection) -> bool:
+    """Whether a message waits that a lost worker held before."""
+    with translated_errors():
+        row = connection.execute(SUSPECTS_DUE).fetchone()
+    return bool(row and row["due"])
 
 
 def _claimed(row: Row, owner: str) -> ClaimedMessage:

@@ -57,6 +57,15 @@ class Backlog:
     unknown: int
     oldest_due_seconds: float
 
+    def counts(self) -> dict[str, float]:
+        """The counts by metric name."""
+        return {
+            "Queued": self.queued,
+            "Sending": self.sending,
+            "ExpiredLeases": self.expired_leases,
+            "UnknownNow": self.unknown,
+        }
+
 
 def event_state(connection: Connection, message_id: UUID) -> EventState | None:
     """The state of an auth message, or None: unknown, purged, or another producer's."""

@@ -1,0 +1,76 @@
+"""Before new code runs: bring the database to what sql/ says, and let the application log in.
+
+A CloudFormation custom resource; every path answers CloudFormation, which otherwise waits for an
+hour. Deleting the stack destroys nothing. Invoked by hand, without a ResponseURL, it just migrates.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from postlease import database, migrations, secret_store, telemetry
+from postlease.config import settings
+from postlease.errors import ConfigurationError, PostleaseError
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+SETTINGS = settings()
+PHYSICAL_ID = "postlease-migrations"
+SQL_PACKAGE = "postlease_sql"
+ANSWER_SECONDS = 10
+
+
+@telemetry.logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Migrate, unless the stack is being deleted; answer the names of the files that ran."""
+    try:
+        ran = [] if event.get("RequestType") == "Delete" else _migrate()
+    except Exception as error:
+        known = isinstance(error, PostleaseError)
+        reason = str(error) if known else type(error).__name__
+        telemetry.logger.error("migration failed", extra={"reason": reason})
+        if "ResponseURL" not in event:
+            raise
+        _respond(event, context, status="FAILED", reason=reason)
+        return {"failed": reason}
+    if "ResponseURL" in event:
+        _respond(event, context, status="SUCCESS", reason="")
+    return {"ran": ran}
+
+
+def _migrate() -> list[str]:
+    secret = secret_store.read_json(SETTINGS.database_secret_arn)
+    password = secret.get("password")
+    if secret.get("username") != migrations.APPLICATION_ROLE or not isinstance(password, str):
+        raise ConfigurationError(
+            f"the application's database secret must be for {migrations.APPLICATION_ROLE}"
+        )
+    connection = database.owner().connection()
+    ran = migrations.migrate(connection, resources.files(SQL_PACKAGE))
+    migrations.set_application_password(connection, password)
+    telemetry.logger.info("migrated", extra={"ran": ran})
+    return ran
+
+
+def _respond(event: dict[str, Any], context: LambdaContext, *, status: str, reason: str) -> None:
+    """Tell CloudFormation, at the presigned address that it gave."""
+    body = {
+        "Status": status,
+        "Reason": reason or f"see log stream {context.log_stream_name}",
+        "PhysicalResourceId": event.get("PhysicalResourceId", PHYSICAL_ID),
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+    }
+    request = urllib.request.Request(  # noqa: S310 - CloudFormation's own URL
+        event["ResponseURL"],
+        data=json.dumps(body).encode(),
+        method="PUT",
+        headers={"Content-Type": ""},  # the presigned address covers an empty type
+    )
+    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310 - as above
+        pass

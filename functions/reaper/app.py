@@ -1,0 +1,63 @@
+"""The reaper: what dead workers held comes back, or is settled by its policy; the late expires."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from postlease import database, outbox, telemetry
+from postlease.config import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+SETTINGS = settings()
+BATCH = 200
+STOP_BEFORE_END_MS = 5_000
+
+
+@telemetry.logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    """Apply the three rules until nothing is left or the time is nearly up; answer the counts."""
+    del event
+    connection = database.application("reaper").connection()
+    rules: dict[str, Callable[[], outbox.Reaped]] = {
+        "undispatched": partial(outbox.reap_undispatched, connection, batch=BATCH),
+        "unknown": partial(
+            outbox.reap_dispatched,
+            connection,
+            batch=BATCH,
+            grace=SETTINGS.times.unknown_grace,
+            max_attempts=SETTINGS.max_attempts,
+        ),
+        "late": partial(outbox.expire_waiting, connection, batch=BATCH),
+    }
+    done = {name: outbox.Reaped(0, 0) for name in rules}
+    for name, rule in rules.items():
+        while context.get_remaining_time_in_millis() > STOP_BEFORE_END_MS:
+            batch = rule()
+            done[name] += batch
+            if batch.total < BATCH:
+                break
+    backlog = outbox.backlog(connection)
+    telemetry.emit(
+        backlog.counts()
+        | {
+            "WorkerLost": done["undispatched"].total,
+            "UnknownSettled": done["unknown"].total,
+            "Expired": done["late"].failed,
+            "Failed": sum(reaped.failed for reaped in done.values()),
+        },
+        seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
+    )
+    counts = {
+        "worker_lost_returned": done["undispatched"].returned,
+        "worker_lost_failed": done["undispatched"].failed,
+        "unknown_returned": done["unknown"].returned,
+        "unknown_failed": done["unknown"].failed,
+        "expired": done["late"].failed,
+    }
+    telemetry.logger.info("reaped", extra=counts)
+    return counts

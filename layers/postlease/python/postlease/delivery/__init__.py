@@ -1,0 +1,56 @@
+"""Delivery: claim, prepare, authorize, send, record.
+
+    draining    the claim loop and its send slots
+    preparing   a claimed message to bytes
+    sending     one message's way, up to its settlement
+    outcomes    what a result means for its message
+    writer      group commit of authorizations and records
+    tally       what a run did
+
+Owner of the question "what does this outcome mean"; statements live in `outbox`, providers in
+`providers`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postlease import database, providers, rendering
+from postlease.delivery.draining import Drain, Times
+from postlease.delivery.preparing import Preparer
+from postlease.delivery.sending import Sender
+from postlease.delivery.tally import Tally
+from postlease.delivery.writer import Writer
+
+if TYPE_CHECKING:
+    from postlease.config import Settings
+
+__all__ = ["Tally", "Times", "deliver"]
+
+
+def deliver(settings: Settings, times: Times, *, worker: str) -> Tally:
+    """Send what is due until times say stop; answers what was done.
+
+    worker names this environment in the leases. Every claim is settled or left to its lease when
+    this returns. UnavailableError if the database is away.
+    """
+    provider = providers.choose(settings)
+    needed = settings.times.needed_to_start
+    tally = Tally()
+    with Writer(database.application("writes"), provider=provider.name, needed=needed) as writer:
+        sender = Sender(
+            preparer=Preparer(settings, rendering.templates()),
+            writer=writer,
+            provider=provider,
+            tally=tally,
+            needed=needed,
+        )
+        Drain(
+            settings=settings,
+            claims=database.application("claims"),
+            sender=sender,
+            tally=tally,
+            times=times,
+            worker=worker,
+        ).run()
+    return tally

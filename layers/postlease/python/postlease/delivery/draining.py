@@ -1,0 +1,187 @@
+"""The claim loop: keep the send slots busy until nothing is due or the time is up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from postlease import outbox
+from postlease.delivery.sending import Deadline, Sender
+from postlease.errors import UnavailableError
+from postlease.model import Blocked
+from postlease.telemetry import logger
+
+if TYPE_CHECKING:
+    from postlease.config import Settings
+    from postlease.database import Database
+    from postlease.delivery.tally import Tally
+    from postlease.model import ClaimedMessage
+
+_POLL_SECONDS = 1.0
+_GATHER_SECONDS = 0.05
+_SUSPECT_TURN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a run ends, in monotonic seconds.
+
+    invocation_ends_at: the platform ends the process. linger_until: look for new messages once a
+    second until then; a moment in the past means drain and end.
+    """
+
+    invocation_ends_at: float
+    linger_until: float
+
+
+class _Slots:
+    """Counts the messages in flight."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._in_flight = 0
+        self._changed = threading.Condition()
+
+    def take(self, number: int) -> None:
+        with self._changed:
+            self._in_flight += number
+
+    def give_back(self) -> None:
+        with self._changed:
+            self._in_flight -= 1
+            self._changed.notify()
+
+    def gather(self) -> int:
+        """Wait for a free slot, and a moment longer for a quarter of them: claims are batches."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._in_flight < self._size)
+            self._changed.wait_for(
+                lambda: (self._size - self._in_flight) * 4 >= self._size, _GATHER_SECONDS
+            )
+            return self._size - self._in_flight
+
+    def drain(self) -> None:
+        """Wait until nothing is in flight."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._in_flight == 0)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a message to end, at most so long."""
+        with self._changed:
+            self._changed.wait(max(seconds, 0))
+
+    @property
+    def in_flight(self) -> int:
+        with self._changed:
+            return self._in_flight
+
+
+class Drain:
+    """One run of claim and send. Claims no more than can be sent at once: no hoard."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        claims: Database,
+        sender: Sender,
+        tally: Tally,
+        times: Times,
+        worker: str,
+    ) -> None:
+        self._settings = settings
+        self._claims = claims
+        self._sender = sender
+        self._tally = tally
+        self._times = times
+        self._worker = worker
+        self._floors = outbox.Floors()
+        self._slots = _Slots(settings.send_slots)
+        self._blocked = threading.Event()
+        self._suspects_at = 0.0
+
+    def run(self) -> None:
+        """Claim and send until nothing is due and lingering is over, or the time is short.
+
+        Returns when nothing is in flight any more. A provider that blocks the account ends the
+        claiming at once. UnavailableError if the database is away when lingering is over.
+        """
+        with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
+            while self._has_time() and not self._blocked.is_set():
+                if self._turn(threads):
+                    continue
+                if not self._slots.in_flight and not self._lingers():
+                    # A last look, so that draining includes the suspects.
+                    if self._suspect_turn(threads, every=0):
+                        continue
+                    break
+                self._slots.wait(_POLL_SECONDS)
+
+    def _turn(self, threads: ThreadPoolExecutor) -> bool:
+        """Claim and start what is due; False if that was nothing."""
+        try:
+            every = _SUSPECT_TURN_SECONDS if self._slots.in_flight else _POLL_SECONDS
+            return self._suspect_turn(threads, every=every) or self._start(
+                threads, self._slots.gather()
+            )
+        except UnavailableError as error:
+            # A restart of the server is over soon; whoever lingers can wait for it.
+            self._claims.discard()
+            self._tally.count("database_unavailable")
+            logger.warning("claiming failed", extra={"reason": str(error)})
+            if not self._lingers():
+                raise
+            return False
+
+    def _suspect_turn(self, threads: ThreadPoolExecutor, *, every: float) -> bool:
+        """A message that a lost worker held goes alone, so that it can take nobody along."""
+        now = time.monotonic()
+        if now - self._suspects_at < every:
+            return False
+        self._suspects_at = now
+        if not outbox.suspects_due(self._claims.connection()):
+            return False
+        self._slots.drain()
+        found = self._start(threads, 1, suspects=True)
+        self._slots.drain()
+        return found
+
+    def _start(self, threads: ThreadPoolExecutor, slots: int, *, suspects: bool = False) -> bool:
+        """Claim up to slots messages and put each on a thread; False if nothing was claimed."""
+        if not self._has_time():
+            return False
+        asked_at = time.monotonic()
+        lease = self._settings.times.lease
+        messages = outbox.claim(
+            self._claims.connection(),
+            slots=slots,
+            lease=lease,
+            owner=f"{self._worker}#{uuid4().hex}",
+            max_attempts=self._settings.max_attempts,
+            floors=self._floors,
+            suspects=suspects,
+        )
+        deadline = Deadline(asked_at + lease.total_seconds(), self._times.invocation_ends_at)
+        self._slots.take(len(messages))
+        self._tally.count("claimed", len(messages))
+        for message in messages:
+            threads.submit(self._fly, message, deadline)
+        return bool(messages)
+
+    def _fly(self, message: ClaimedMessage, deadline: Deadline) -> None:
+        try:
+            if isinstance(self._sender.send(message, deadline), Blocked):
+                self._blocked.set()
+        finally:
+            self._slots.give_back()
+
+    def _has_time(self) -> bool:
+        needed = self._settings.times.needed_to_start.total_seconds()
+        return time.monotonic() + needed < self._times.invocation_ends_at
+
+    def _lingers(self) -> bool:
+        return time.monotonic() < self._times.linger_until

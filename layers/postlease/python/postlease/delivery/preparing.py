@@ -1,0 +1,118 @@
+"""A claimed message to bytes: load, derive the link, render, compose. No transaction is open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from postlease import addresses, attachments, mime, secret_store, suppression, tokens
+from postlease.errors import TokenKeyUnknownError
+from postlease.model import Envelope, OutgoingMail
+from postlease.outbox import Addressee, Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+    from postlease.config import Settings
+    from postlease.model import ClaimedMessage, TokenFacts
+    from postlease.rendering import Templates
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMail:
+    """A mail ready to leave, and what the dispatch check asks of it."""
+
+    mail: OutgoingMail
+    asked: Asked
+    template_version: str
+    digests: Mapping[str, bytes]
+
+    def without(self, struck: AbstractSet[bytes]) -> OutgoingMail:
+        """The mail with the suppressed addresses left out of its envelope."""
+        if not struck:
+            return self.mail
+        envelope = self.mail.envelope
+        return replace(
+            self.mail,
+            envelope=Envelope(
+                envelope.sender,
+                *(
+                    tuple(address for address in group if self.digests[address] not in struck)
+                    for group in (envelope.to, envelope.cc, envelope.bcc)
+                ),
+            ),
+        )
+
+
+class Preparer:
+    """Turns claimed messages into mails with one deployment's settings and templates."""
+
+    def __init__(self, settings: Settings, templates: Templates) -> None:
+        self._settings = settings
+        self._templates = templates
+
+    def prepare(self, message: ClaimedMessage) -> PreparedMail:
+        """Everything that can fail before the dispatch mark happens here.
+
+        Raises TemplateError and AttachmentError (permanent), UnavailableError (storage or secrets
+        do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made).
+        """
+        parameters = dict(message.parameters)
+        if message.token is not None:
+            parameters["link"] = self._link(message.token)
+        rendered = self._templates.render(message.template, message.locale, parameters)
+        sender = addresses.parse_sender(
+            message.from_address or self._settings.from_address, pointer="/from_address"
+        )
+        envelope = Envelope(
+            sender.address, message.to_addresses, message.cc_addresses, message.bcc_addresses
+        )
+        claim = message.claim
+        content = mime.compose(
+            envelope=envelope,
+            rendered=rendered,
+            attachments=attachments.load(message.attachments),
+            message_id=claim.message_id,
+            attempt=claim.attempt,
+            # The moment of the claim on the database's clock.
+            sent_at=message.lease_expires_at - self._settings.times.lease,
+            reply_to=message.reply_to,
+            sender_name=sender.name,
+        )
+        digests = self._digests(envelope)
+        return PreparedMail(
+            mail=OutgoingMail(
+                message_id=claim.message_id,
+                attempt=claim.attempt,
+                idempotency_key=str(claim.message_id),
+                envelope=envelope,
+                content=content,
+                tags=message.tags,
+            ),
+            asked=Asked(
+                claim,
+                tuple(
+                    Addressee(digests[address], is_to=address in envelope.to)
+                    for address in envelope.recipients
+                ),
+            ),
+            template_version=rendered.version,
+            digests=digests,
+        )
+
+    def _link(self, facts: TokenFacts) -> str:
+        try:
+            token = tokens.derive_again(self._key_ring(refresh=False), facts)
+        except TokenKeyUnknownError:
+            # A rotation may be younger than our copy of the secret: look once more.
+            token = tokens.derive_again(self._key_ring(refresh=True), facts)
+        return tokens.link(self._settings.public_url, facts.purpose, token)
+
+    def _key_ring(self, *, refresh: bool) -> tokens.KeyRing:
+        arn = self._settings.token_keys_secret_arn
+        return tokens.KeyRing.from_secret(secret_store.read_json(arn, refresh=refresh))
+
+    def _digests(self, envelope: Envelope) -> dict[str, bytes]:
+        pepper = tokens.pepper(secret_store.read_text(self._settings.pepper_secret_arn))
+        return {address: suppression.digest(pepper, address) for address in envelope.recipients}

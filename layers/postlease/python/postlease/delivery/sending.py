@@ -1,0 +1,193 @@
+"""One claimed message's way: prepare, authorize, the last look at the clock, send, record."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from postlease.delivery import outcomes
+from postlease.errors import (
+    AttachmentError,
+    InvalidInputError,
+    PostleaseError,
+    TemplateError,
+    TokenKeyUnknownError,
+    TokenMismatchError,
+    UnavailableError,
+)
+from postlease.model import Outcome, Settlement, Unknown
+from postlease.telemetry import logger, message_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from postlease.delivery.preparing import PreparedMail, Preparer
+    from postlease.delivery.tally import Tally
+    from postlease.delivery.writer import Writer
+    from postlease.model import ClaimedMessage, OutgoingMail
+    from postlease.providers import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Monotonic seconds at which a lease and its invocation end, by the worker's own clock.
+
+    The lease's end is reckoned from before the claim was asked, so it is never later than the
+    database's.
+    """
+
+    lease_ends_at: float
+    invocation_ends_at: float
+
+    def has_room(self, needed: timedelta) -> bool:
+        """Whether a call that takes needed would end before both."""
+        left = min(self.lease_ends_at, self.invocation_ends_at) - time.monotonic()
+        return left >= needed.total_seconds()
+
+
+class Sender:
+    """Sends claimed messages, one call of `send` for each, from any number of threads."""
+
+    def __init__(
+        self,
+        *,
+        preparer: Preparer,
+        writer: Writer,
+        provider: Provider,
+        tally: Tally,
+        needed: timedelta,
+    ) -> None:
+        self._preparer = preparer
+        self._writer = writer
+        self._provider = provider
+        self._tally = tally
+        self._needed = needed
+
+    def send(self, message: ClaimedMessage, deadline: Deadline) -> Outcome | None:
+        """Take message as far as its lease allows; never raises.
+
+        Answers the provider's outcome, or None if no call was made.
+        """
+        try:
+            return self._send(message, deadline)
+        except UnavailableError:
+            # The writer gave up: the lease is over, and the reaper knows what to do.
+            self._log("unavailable", message, warning=True)
+        except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
+            self._log("unexpected", message, {"code": type(error).__name__}, warning=True)
+        return None
+
+    def _send(self, message: ClaimedMessage, deadline: Deadline) -> Outcome | None:
+        prepared = self._prepare(message)
+        if isinstance(prepared, Settlement):
+            self._settle(message, prepared, deadline)
+            return None
+        verdict = self._writer.authorize(prepared.asked, until=deadline.lease_ends_at)
+        if verdict is None:
+            self._log("lease_lost", message, warning=True)
+            return None
+        if verdict.word != "go":
+            self._log(verdict.word, message)
+            if verdict.word != "no_room":
+                self._tally.count("failed")
+            return None
+        if not deadline.has_room(self._needed):
+            # The database said go, and then its answer was late: whatever it checked is stale.
+            self._settle(message, outcomes.handed_back(message.claim), deadline)
+            return None
+        return self._call(message, prepared, prepared.without(verdict.struck), deadline)
+
+    def _call(
+        self,
+        message: ClaimedMessage,
+        prepared: PreparedMail,
+        mail: OutgoingMail,
+        deadline: Deadline,
+    ) -> Outcome:
+        started = time.monotonic()
+        try:
+            outcome = self._provider.send(mail)
+        except Exception as error:  # noqa: BLE001 - the call may have left, so this is not a failure
+            outcome = Unknown(f"unexpected_{type(error).__name__}")
+        self._tally.time_send((time.monotonic() - started) * 1000)
+        settlement = outcomes.settle(
+            message,
+            outcome,
+            template_version=prepared.template_version,
+            chance=random.random(),  # noqa: S311 - jitter, not a secret
+        )
+        if settlement is None:
+            self._log("unknown", message, {"code": getattr(outcome, "code", None)}, warning=True)
+        else:
+            self._settle(message, settlement, deadline)
+        return outcome
+
+    def _prepare(self, message: ClaimedMessage) -> PreparedMail | Settlement:
+        """The prepared mail, or what becomes of a message that cannot be one."""
+        claim = message.claim
+        chance = random.random()  # noqa: S311 - jitter, not a secret
+        try:
+            return self._preparer.prepare(message)
+        except TemplateError as error:
+            return outcomes.failed(claim, "render_error", outcome="render_error", code=error.code)
+        except InvalidInputError:
+            return outcomes.failed(claim, "rejected", outcome="rejected", code="invalid_sender")
+        except AttachmentError as error:
+            return outcomes.failed(claim, error.code, outcome=error.code)
+        except (TokenKeyUnknownError, TokenMismatchError):
+            return outcomes.blocked(message, "token_key", chance=chance)
+        except UnavailableError:
+            return outcomes.unreachable(message, "dependency", chance=chance)
+        except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
+            code = f"unexpected_{type(error).__name__}"
+            self._log("unexpected", message, {"code": code}, warning=True)
+            return outcomes.deferred(message, code, chance=chance)
+
+    def _settle(self, message: ClaimedMessage, settlement: Settlement, deadline: Deadline) -> None:
+        accepted = settlement.status == "sent"
+        fields = {
+            "code": settlement.code,
+            "failure_reason": settlement.failure_reason,
+            "provider_message_id": settlement.provider_message_id,
+        }
+        try:
+            held = self._writer.record(settlement, until=deadline.lease_ends_at)
+        except PostleaseError:
+            held = False
+        if not held:
+            word = "accepted_unrecorded" if accepted else "lease_lost"
+            self._log(word, message, fields, warning=True)
+            return
+        self._log(settlement.outcome, message, fields)
+        if settlement.status != "pending":
+            self._tally.count(settlement.status)
+        if accepted:
+            self._tally.time_latency(_milliseconds_waited(message, deadline))
+
+    def _log(
+        self,
+        word: str,
+        message: ClaimedMessage,
+        fields: Mapping[str, str | None] | None = None,
+        *,
+        warning: bool = False,
+    ) -> None:
+        """Count word, and say it with the message's ids."""
+        self._tally.count(word)
+        write = logger.warning if warning else logger.info
+        known = {name: value for name, value in (fields or {}).items() if value is not None}
+        ids = message_fields(message, self._provider.name)
+        write("attempt ended", extra=ids | {"outcome": word} | known)
+
+
+def _milliseconds_waited(message: ClaimedMessage, deadline: Deadline) -> float:
+    """From enqueue (or the time it was asked for) to now.
+
+    The lease's end is known on both clocks, the database's and ours, and joins them.
+    """
+    due = message.available_at if message.claim.attempt == 1 else message.created_at
+    lease_left = deadline.lease_ends_at - time.monotonic()
+    return ((message.lease_expires_at - due).total_seconds() - lease_left) * 1000

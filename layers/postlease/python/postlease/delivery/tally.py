@@ -1,0 +1,60 @@
+"""What a run of the delivery did, counted by its senders and told once at its end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts by word, and distributions in milliseconds. Shared by the senders of one run.
+
+    Words: `claimed`; the outcome of each attempt (`accepted`, `rejected`, `deferred`,
+    `unreachable`, `throttled`, `blocked`, `unknown`, `render_error`, ...); verdicts other than go
+    (`expired`, `superseded`, `suppressed`, `no_room`); `handed_back`, `lease_lost`,
+    `accepted_unrecorded`, `unexpected`; and the resulting `sent` and `failed`.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    send_milliseconds: list[float] = field(default_factory=list)
+    latency_milliseconds: list[float] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def count(self, word: str, number: int = 1) -> None:
+        """Add number to word."""
+        with self._lock:
+            self.counts[word] += number
+
+    def time_send(self, milliseconds: float) -> None:
+        """Note how long one call to the provider took."""
+        with self._lock:
+            self.send_milliseconds.append(milliseconds)
+
+    def time_latency(self, milliseconds: float) -> None:
+        """Note how long one message took from due to accepted."""
+        with self._lock:
+            self.latency_milliseconds.append(milliseconds)
+
+    def metrics(self) -> dict[str, float]:
+        """The counts by metric name, zeros included. FailedRate is a share from 0 to 1."""
+        count = self.counts
+        ended = count["sent"] + count["failed"]
+        return {
+            "Claimed": count["claimed"],
+            "Sent": count["sent"],
+            "Failed": count["failed"],
+            "Expired": count["expired"],
+            "Superseded": count["superseded"],
+            "Suppressed": count["suppressed"],
+            "Deferred": count["deferred"],
+            "Unreachable": count["unreachable"],
+            "Throttled": count["throttled"],
+            "Blocked": count["blocked"],
+            "UnknownOutcomes": count["unknown"],
+            "AcceptedUnrecorded": count["accepted_unrecorded"],
+            "LeaseLost": count["lease_lost"],
+            "Unexpected": count["unexpected"],
+            "FailedRate": count["failed"] / ended if ended else 0.0,
+        }

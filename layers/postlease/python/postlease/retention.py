@@ -1,0 +1,102 @@
+"""What is old leaves: finished messages with the objects they owned, and spent keys and windows.
+
+In chunks, each a transaction of its own under one lock, so that a run can stop anywhere and the
+next one goes on. Nothing pending or sending is ever touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, LiteralString
+
+from postlease import attachments, outbox
+from postlease.database import translated_errors
+from postlease.telemetry import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from postlease.database import Connection, Database
+
+CHUNK = 500
+"""Rows of one transaction: short enough that nobody waits for it."""
+
+# Any number that is ours: one retention run at a time in a database.
+_LOCK = 0x7265746E6E
+
+LOCK: LiteralString = """-- retention.lock
+SELECT pg_try_advisory_xact_lock(%(key)s) AS held
+"""
+
+PURGE_KEYS: LiteralString = """-- retention.purge_keys
+DELETE FROM postlease.idempotency_keys AS k
+WHERE k.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM postlease.idempotency_keys AS old
+    WHERE old.expires_at < now()
+    LIMIT %(chunk)s
+    FOR UPDATE SKIP LOCKED))
+"""
+
+PURGE_WINDOWS: LiteralString = """-- retention.purge_windows
+DELETE FROM postlease.rate_limits AS r
+WHERE r.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM postlease.rate_limits AS old
+    WHERE old.window_ends_at < now()
+    LIMIT %(chunk)s
+    FOR UPDATE SKIP LOCKED))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What one run removed. complete: it ended because nothing was left, not for want of time."""
+
+    messages: int
+    objects: int
+    keys: int
+    windows: int
+    complete: bool
+
+
+def run(
+    database: Database, *, age: timedelta, has_time: Callable[[], bool], chunk: int = CHUNK
+) -> Retained:
+    """Remove what finished longer than age ago, chunk by chunk, for as long as has_time says.
+
+    Another run that holds the lock makes this one end early, which is not an error. Raises
+    UnavailableError when database or storage is away; what was committed stays.
+    """
+    rooms: dict[str, Callable[[Connection], int]] = {
+        "messages": lambda connection: outbox.purge(connection, age=age, chunk=chunk),
+        "keys": lambda connection: _delete(connection, PURGE_KEYS, chunk),
+        "windows": lambda connection: _delete(connection, PURGE_WINDOWS, chunk),
+    }
+    removed = dict.fromkeys(rooms, 0)
+    complete = True
+    for room, purge in rooms.items():
+        while True:
+            if not has_time():
+                complete = False
+                break
+            gone = _locked(database, purge)
+            if not gone:
+                break
+            removed[room] += gone
+            logger.info("purged", extra={"what": room, "rows": gone, "rows_so_far": removed[room]})
+    objects = 0
+    while has_time() and (gone := attachments.delete_noted(database.connection())):
+        objects += gone
+        logger.info("purged", extra={"what": "objects", "rows": gone, "rows_so_far": objects})
+    return Retained(**removed, objects=objects, complete=complete and has_time())
+
+
+def _locked(database: Database, purge: Callable[[Connection], int]) -> int:
+    with database.transaction() as connection:
+        row = connection.execute(LOCK, {"key": _LOCK}).fetchone()
+        return purge(connection) if row and row["held"] else 0
+
+
+def _delete(connection: Connection, statement: LiteralString, chunk: int) -> int:
+    with translated_errors():
+        return connection.execute(statement, {"chunk": chunk}).rowcount

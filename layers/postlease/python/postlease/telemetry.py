@@ -1,0 +1,60 @@
+"""Logs and metrics: JSON lines with ids, numbers in CloudWatch's embedded format.
+
+Nothing here ever gets an address, a token or a parameter: callers pass ids, words and durations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from postlease.model import event_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from postlease.model import ClaimedMessage
+
+logger = Logger(service="postlease", use_rfc3339=True)
+metrics = Metrics(namespace="Postlease", service="postlease")
+
+_VALUES_PER_METRIC = 100
+"""The embedded format takes so many values of one metric in one line."""
+
+
+def message_fields(message: ClaimedMessage, provider: str) -> dict[str, object]:
+    """What every log line about a claimed message carries."""
+    return {
+        "event_id": event_id(message.claim.message_id),
+        "message_id": str(message.claim.message_id),
+        "lease_owner": message.claim.owner,
+        "lease_expires_at": message.lease_expires_at.isoformat(),
+        "attempt": message.claim.attempt,
+        "token_version": message.token.version if message.token else None,
+        "provider": provider,
+        "template": message.template,
+    }
+
+
+def emit(
+    counts: Mapping[str, float],
+    *,
+    seconds: Mapping[str, float] | None = None,
+    milliseconds: Mapping[str, Sequence[float]] | None = None,
+) -> None:
+    """Write counts, ages and distributions at once.
+
+    Zeros are written too, so that silence means that nobody ran.
+    """
+    for name, value in counts.items():
+        metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+    for name, value in (seconds or {}).items():
+        metrics.add_metric(name=name, unit=MetricUnit.Seconds, value=value)
+    metrics.flush_metrics()
+    for name, values in (milliseconds or {}).items():
+        for start in range(0, len(values), _VALUES_PER_METRIC):
+            for value in values[start : start + _VALUES_PER_METRIC]:
+                metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
+            metrics.flush_metrics()
