@@ -69,7 +69,9 @@ def _build(environment: Path, requirements: Path) -> None:
     say(f"making {environment.name} with Python {sys.version.split()[0]}")
     _run([sys.executable, "-m", "venv", str(environment)], "the virtual environment")
     say(f"installing {requirements.parent.name}/{requirements.name}")
-    install = [str(environment / "bin" / "python"), "-m", "pip", "install", "--require-hashes"]
+    python = str(environment / "bin" / "python")
+    # The lock is complete, and older pips stumble over extras when they resolve what is hashed.
+    install = [python, "-m", "pip", "install", "--no-deps", "--require-hashes"]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     _run([*install, *quiet, "-r", str(requirements)], "the packages")
     # Written last and moved into place: there is a stamp only where all before it went well.
