@@ -28,7 +28,7 @@ SEND_PATH = "/v2/email/outbound-emails"
 _POLL_SECONDS = 0.01
 _BODY_LIMIT = 60 * 1024 * 1024
 _REFUSALS: dict[Mode, tuple[int, str, str]] = {
-    "reject": (400, "MessageRejected", "Email address is not verified or its content is refused."),
+    "reject": (400, "MessageRejected", "Transaction failed: the message has invalid content."),
     "throttle": (429, "TooManyRequestsException", "Maximum sending rate exceeded."),
     "pause": (400, "SendingPausedException", "Email sending is paused for this account."),
     "unavailable": (
