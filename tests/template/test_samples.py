@@ -1,0 +1,148 @@
+"""Every sample in `events/` is what its trigger really sends, and every trigger has a sample."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes import (
+    APIGatewayProxyEventV2,
+    CloudFormationCustomResourceEvent,
+    EventBridgeEvent,
+)
+from postlease.model import parse_event_id
+
+from tests.template.deployment import FUNCTIONS, LOGICAL_IDS, ROOT, Deployment, deployment, source
+
+HTTP = {
+    "auth-signup": ("POST", "/v1/signups"),
+    "auth-signup-base64": ("POST", "/v1/signups"),
+    "auth-verification": ("POST", "/v1/verifications"),
+    "auth-verification-resend": ("POST", "/v1/verifications/resend"),
+    "auth-event": ("GET", "/v1/events/{event_id}"),
+    "auth-verify-page": ("GET", "/verify"),
+    "auth-healthz": ("GET", "/healthz"),
+}
+SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
+CUSTOM_RESOURCES = {
+    "migrate-create": "Create",
+    "migrate-update": "Update",
+    "migrate-delete": "Delete",
+}
+
+
+def sample(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text("utf-8"))
+    return loaded
+
+
+def fields(name: str) -> dict[str, str]:
+    request = APIGatewayProxyEventV2(sample(name))
+    loaded: dict[str, str] = json.loads(request.decoded_body or "")
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Deployment:
+    return deployment(source())
+
+
+def test_every_file_is_claimed_by_a_test_and_every_claim_has_its_file() -> None:
+    files = {path.relative_to(ROOT / "events").as_posix() for path in (ROOT / "events").rglob("*")}
+    claimed = {f"{name}.json" for name in (*HTTP, *SCHEDULES, *CUSTOM_RESOURCES)}
+    assert files == claimed
+
+
+def test_every_function_has_a_sample() -> None:
+    named = {name.partition("-")[0] for name in (*HTTP, *SCHEDULES, *CUSTOM_RESOURCES)}
+    assert named == set(FUNCTIONS)
+
+
+def test_every_route_of_the_api_has_a_sample_and_every_sample_a_route() -> None:
+    tree = ast.parse((ROOT / "functions" / "auth" / "app.py").read_text("utf-8"))
+    routes = {
+        (decorator.func.attr.upper(), decorator.args[0].value)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Attribute)
+        and isinstance(decorator.args[0], ast.Constant)
+    }
+    assert set(HTTP.values()) == routes
+
+
+@pytest.mark.parametrize(("name", "route"), HTTP.items())
+def test_an_http_sample_is_a_payload_of_format_2(name: str, route: tuple[str, str]) -> None:
+    event = sample(name)
+    request = APIGatewayProxyEventV2(event)
+    method, path = route
+    assert (event["version"], event["routeKey"]) == ("2.0", "$default")
+    assert request.http_method == method
+    assert re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), request.raw_path)
+    assert request.raw_path == request.request_context.http.path
+    assert all(header == header.lower() for header in event["headers"])
+    body = request.decoded_body if "body" in event else None
+    assert (body is None) == (method == "GET")
+    assert event["headers"].get("content-length") == (None if body is None else str(len(body)))
+
+
+def test_the_sign_up_samples_name_an_address_and_one_an_idempotency_key() -> None:
+    assert fields("auth-signup") == {"email": "ada@example.com", "locale": "en"}
+    assert sample("auth-signup")["headers"]["idempotency-key"] == "signup-2026-03-12-ada"
+    assert fields("auth-verification-resend") == {"email": "ada@example.com"}
+
+
+def test_json_without_a_content_type_comes_base64_encoded() -> None:
+    event = sample("auth-signup-base64")
+    assert event["isBase64Encoded"] is True
+    assert "content-type" not in event["headers"]
+    assert fields("auth-signup-base64") == {"email": "grace@example.com"}
+
+
+def test_the_token_and_the_event_id_are_well_formed() -> None:
+    token = fields("auth-verification")["token"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{64}", token)
+    assert parse_event_id(sample("auth-event")["rawPath"].rpartition("/")[2]) is not None
+
+
+@pytest.mark.parametrize(("name", "function"), SCHEDULES.items())
+def test_a_schedule_sample_is_what_eventbridge_scheduler_sends(
+    name: str, function: str, deployed: Deployment
+) -> None:
+    raw = sample(name)
+    event = EventBridgeEvent(raw)
+    assert (event.source, event.detail_type) == ("aws.scheduler", "Scheduled Event")
+    assert raw["detail"] == "{}"
+    assert datetime.fromisoformat(event.time).utcoffset() == timedelta(0)
+    assert event.resources[0].endswith(f":schedule/default/postlease-{function}")
+    schedule = deployed.resources[f"{LOGICAL_IDS[function]}Schedule"]["Properties"]
+    assert schedule["Name"] == {"Fn::Sub": f"${{AWS::StackName}}-{function}"}
+    assert "Input" not in schedule["Target"]
+
+
+@pytest.mark.parametrize(("name", "request_type"), CUSTOM_RESOURCES.items())
+def test_a_migrate_sample_carries_the_properties_of_the_template(
+    name: str, request_type: str, deployed: Deployment
+) -> None:
+    raw = sample(name)
+    event = CloudFormationCustomResourceEvent(raw)
+    properties = deployed.resources["Migrations"]["Properties"]
+    assert event.request_type == request_type
+    assert (event.logical_resource_id, event.resource_type) == ("Migrations", "Custom::Migrations")
+    assert event.resource_properties.keys() == properties.keys()
+    assert event.resource_properties["ServiceTimeout"] == str(properties["ServiceTimeout"])
+    assert ("PhysicalResourceId" in raw) == (request_type != "Create")
+    assert ("OldResourceProperties" in raw) == (request_type == "Update")
+    # Whoever invokes it by hand tells nobody but itself.
+    assert event.response_url.startswith("http://127.0.0.1:")
+
+
+def test_an_update_sample_is_a_changed_sql_layer() -> None:
+    event = sample("migrate-update")
+    new, old = event["ResourceProperties"], event["OldResourceProperties"]
+    assert {key for key in new if new[key] != old[key]} == {"SqlLayer"}
