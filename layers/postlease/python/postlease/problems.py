@@ -1,0 +1,147 @@
+"""What can go wrong, as problem documents (RFC 9457). Pure: errors in, documents out.
+
+A `type` never changes once it is published; titles and details are for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from postlease.errors import (
+    ConfigurationError,
+    ConflictError,
+    DatabaseError,
+    InvalidInputError,
+    MalformedInputError,
+    TokenError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TYPE = "urn:postlease:problem:"
+_ASK_AGAIN = "Ask for a new one with POST /v1/verifications/resend."
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of problem, or one occurrence of it: then with what was wrong where."""
+
+    status: int
+    slug: str
+    title: str
+    detail: str
+    errors: tuple[dict[str, str], ...] = field(default=(), repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """The members of the problem document."""
+        document: dict[str, Any] = {
+            "type": f"{_TYPE}{self.slug}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            document["errors"] = list(self.errors)
+        return document
+
+
+class ProblemError(Exception):
+    """Ends a request with a problem that only the HTTP side can see."""
+
+    def __init__(self, problem: Problem, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem.slug)
+        self.problem = replace(problem, headers=headers or {})
+
+
+NOT_FOUND = Problem(404, "not-found", "Not found", "Nothing is served at this path.")
+EVENT_UNKNOWN = Problem(404, "event-unknown", "Unknown event", "There is no event of this id.")
+EVENT_GONE = Problem(410, "event-gone", "Event gone", "The event is older than what is kept.")
+METHOD_NOT_ALLOWED = Problem(
+    405, "method-not-allowed", "Method not allowed", "The Allow header names what this path serves."
+)
+PAYLOAD_TOO_LARGE = Problem(
+    413, "payload-too-large", "Body too large", "A body may have at most 64 kB."
+)
+UNSUPPORTED_MEDIA_TYPE = Problem(
+    415, "unsupported-media-type", "Unsupported media type", "The body must be application/json."
+)
+INVALID_REQUEST = Problem(400, "invalid-request", "Unreadable request", "")
+INVALID_FIELD = Problem(422, "invalid-field", "Invalid field", "")
+UNAVAILABLE = Problem(
+    503,
+    "unavailable",
+    "Not available now",
+    "Repeat the request in a few seconds; repeating it is safe.",
+    headers={"retry-after": "2"},
+)
+INTERNAL_ERROR = Problem(500, "internal-error", "Internal error", "The request failed on our side.")
+
+_TOKENS = {
+    "token-invalid": Problem(
+        400, "token-invalid", "Not a valid token", "This is not a token of ours."
+    ),
+    "token-expired": Problem(
+        410, "token-expired", "Token expired", f"The link is too old. {_ASK_AGAIN}"
+    ),
+    "token-superseded": Problem(
+        410,
+        "token-superseded",
+        "Token superseded",
+        f"A newer link was sent; only the newest works. {_ASK_AGAIN}",
+    ),
+    "token-used": Problem(410, "token-used", "Token used", "The link was used before."),
+}
+
+_CONFLICTS = {
+    "idempotency-key-reused": Problem(
+        422, "idempotency-key-reused", "Idempotency-Key reused", "Use a new key for a new request."
+    ),
+    "idempotency-key-in-progress": Problem(
+        409,
+        "idempotency-key-in-progress",
+        "Request in progress",
+        "A request with this key is still running. Repeat it to get its answer.",
+        headers={"retry-after": "1"},
+    ),
+}
+
+
+def explain(error: Exception) -> Problem:
+    """The problem that error is for the caller. What we did not foresee is INTERNAL_ERROR."""
+    match error:
+        case ProblemError():
+            return error.problem
+        case MalformedInputError():
+            return _at(INVALID_REQUEST, error)
+        case InvalidInputError():
+            return _at(INVALID_FIELD, error)
+        case TokenError():
+            return _TOKENS[error.code]
+        case ConflictError():
+            return _CONFLICTS.get(error.code) or Problem(409, error.code, "Conflict", error.detail)
+        case UnavailableError():
+            return UNAVAILABLE
+        case _:
+            return INTERNAL_ERROR
+
+
+def reason(error: Exception) -> str | None:
+    """The error's own words, if its kind promises that they hold no value."""
+    trusted = (ConfigurationError, UnavailableError, DatabaseError)
+    return str(error) if isinstance(error, trusted) else None
+
+
+def _at(problem: Problem, error: InvalidInputError) -> Problem:
+    """problem with its place: a JSON pointer into the body as a URI fragment, or a parameter."""
+    in_body = error.pointer == "" or error.pointer.startswith("/")
+    place = {"pointer": f"#{error.pointer}"} if in_body else {"parameter": error.pointer}
+    named = error.pointer.removeprefix("/") or "body"
+    return replace(
+        problem,
+        detail=f"{named}: {error.detail}",
+        errors=({**place, "detail": error.detail},),
+    )
