@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -48,10 +49,10 @@ class Request:
     def client_is_gone(self) -> bool:
         """Whether the other side has closed the connection while it waits for our answer."""
         try:
-            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
+            look = select.poll()
+            look.register(self.connection, select.POLLIN)
+            return bool(look.poll(0)) and self.connection.recv(1, socket.MSG_PEEK) == b""
+        except (OSError, ValueError):
             return True
 
 
@@ -170,6 +171,7 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def __init__(self, connection: socket.socket, address: Any, front: Front) -> None:
         self._front = front
+        self.command = ""
         super().__init__(connection, address, front)  # type: ignore[arg-type]
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
@@ -178,6 +180,8 @@ class _Conversation(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Answer malformed HTTP in the gateway's shape and end the connection."""
         self.close_connection = True
+        self.request_version = self.protocol_version  # whatever could be read of the request line
+        self.command = self.command or ""
         self._answer(message_response(code))
 
     def _exchange(self) -> None:
