@@ -146,7 +146,9 @@ def age(owner: Connection, message_id: UUID, by: timedelta, *columns: str) -> No
     )
 
 
-def end_lease(owner: Connection, message_id: UUID, *, ago: timedelta = timedelta(seconds=1)) -> None:
+def end_lease(
+    owner: Connection, message_id: UUID, *, ago: timedelta = timedelta(seconds=1)
+) -> None:
     """Let a lease have ended ago."""
     age(owner, message_id, LEASE + ago, "claimed_at", "lease_expires_at")
 

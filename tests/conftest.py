@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from postlease import migrations
-from postlease.database import Connection, Database, connect
 from psycopg.conninfo import make_conninfo
 
 from local import postgres
+from postlease import migrations
+from postlease.database import Connection, Database, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,192 @@
+"""The last check of eligibility, and the dispatch mark."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from postlease import outbox
+from postlease.model import Claim
+from tests import arrange
+
+if TYPE_CHECKING:
+    from postlease.database import Connection
+
+DIGEST = b"d" * 32
+OTHER_DIGEST = b"o" * 32
+
+
+def suppress(
+    owner: Connection, digest: bytes, reason: str = "bounce", expires: str = "1 day"
+) -> None:
+    owner.execute(
+        "INSERT INTO postlease.suppressions (address_digest, reason, expires_at)"
+        " VALUES (%s, %s, now() + %s::interval)",
+        [digest, reason, expires],
+    )
+
+
+def test_go_sets_the_mark_and_names_the_provider(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    assert arrange.row(owner, message_id)["dispatched_at"] is None
+    verdicts = arrange.authorize(application, message.claim)
+    assert verdicts == {message_id: outbox.Verdict("go", frozenset())}
+    stored = arrange.row(owner, message_id)
+    assert stored["dispatched_at"] is not None
+    assert (stored["status"], stored["provider"]) == ("sending", "ses")
+
+
+def test_asking_again_after_a_lost_answer_gets_the_same_go(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    first = arrange.authorize(application, message.claim)
+    assert arrange.authorize(application, message.claim) == first
+    assert arrange.row(owner, message_id)["attempt_count"] == 1
+
+
+def test_the_mark_needs_the_lease_owner(owner: Connection, application: Connection) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    stranger = Claim(message_id, "worker-b", message.claim.attempt)
+    assert arrange.authorize(application, stranger) == {}
+
+
+def test_the_mark_needs_the_attempt(owner: Connection, application: Connection) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    stranger = Claim(message_id, message.claim.owner, message.claim.attempt + 1)
+    assert arrange.authorize(application, stranger) == {}
+
+
+def test_a_message_that_is_over_its_time_is_not_sent(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    owner.execute("UPDATE postlease.email_messages SET expires_at = now() - interval '1 second'")
+    assert arrange.authorize(application, message.claim)[message_id].word == "expired"
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["failure_reason"]) == ("failed", "expired")
+    assert stored["dispatched_at"] is None
+    assert stored["attempts"][-1]["outcome"] == "expired"
+
+
+def test_token_expiry_is_checked_independently_of_delivery_retries(
+    owner: Connection, application: Connection
+) -> None:
+    """The lease is fresh and attempts are left, but the link would be dead: failed, not retried."""
+    message_id, token_id = arrange.auth_message(owner)
+    [message] = arrange.claim(application)
+    assert message.attempts_left > 0
+    owner.execute(
+        "UPDATE postlease.verification_tokens SET expires_at = now() + interval '4 minutes'"
+        " WHERE id = %s",
+        [token_id],
+    )
+    assert arrange.authorize(application, message.claim)[message_id].word == "expired"
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["failure_reason"]) == ("failed", "expired")
+
+
+def test_a_link_with_enough_life_left_is_sent(owner: Connection, application: Connection) -> None:
+    message_id, _ = arrange.auth_message(owner, life=timedelta(minutes=6))
+    [message] = arrange.claim(application)
+    assert arrange.authorize(application, message.claim)[message_id].word == "go"
+
+
+@pytest.mark.parametrize("ended", ["superseded_at", "redeemed_at"])
+def test_a_mail_whose_token_was_replaced_or_used_is_stopped_while_sending(
+    owner: Connection, application: Connection, ended: str
+) -> None:
+    """RST-08: what is outdated by the time it would leave does not leave."""
+    message_id, token_id = arrange.auth_message(owner)
+    [message] = arrange.claim(application)
+    owner.execute(
+        {
+            "superseded_at": "UPDATE postlease.verification_tokens SET superseded_at = now()"
+            " WHERE id = %s",
+            "redeemed_at": "UPDATE postlease.verification_tokens SET redeemed_at = now()"
+            " WHERE id = %s",
+        }[ended],
+        [token_id],
+    )
+    assert arrange.authorize(application, message.claim)[message_id].word == "superseded"
+    assert arrange.row(owner, message_id)["failure_reason"] == "superseded"
+
+
+def test_a_lease_without_room_for_the_call_hands_the_message_back(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application, lease=arrange.NEEDED - timedelta(seconds=1))
+    assert arrange.authorize(application, message.claim)[message_id].word == "no_room"
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["refunded_count"]) == ("pending", 1)
+    assert stored["dispatched_at"] is None
+    [again] = arrange.claim(application, owner="worker-b")
+    assert again.attempts_left == arrange.MAX_ATTEMPTS - 1
+
+
+def test_a_suppressed_recipient_ends_the_message(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    suppress(owner, DIGEST)
+    [message] = arrange.claim(application)
+    addressees = (outbox.Addressee(DIGEST, is_to=True),)
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id].word == "suppressed"
+    assert arrange.row(owner, message_id)["failure_reason"] == "suppressed"
+
+
+def test_a_suppressed_copy_is_left_out_and_the_rest_goes(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    suppress(owner, OTHER_DIGEST)
+    [message] = arrange.claim(application)
+    addressees = (
+        outbox.Addressee(DIGEST, is_to=True),
+        outbox.Addressee(OTHER_DIGEST, is_to=False),
+    )
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id] == outbox.Verdict("go", frozenset({OTHER_DIGEST}))
+
+
+def test_a_suppression_that_ended_holds_nothing_back(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    suppress(owner, DIGEST, expires="-1 second")
+    [message] = arrange.claim(application)
+    addressees = (outbox.Addressee(DIGEST, is_to=True),)
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id].word == "go"
+
+
+def test_a_complaint_does_not_suppress_auth_mail(
+    owner: Connection, application: Connection
+) -> None:
+    message_id, _ = arrange.auth_message(owner)
+    suppress(owner, DIGEST, reason="complaint")
+    [message] = arrange.claim(application)
+    addressees = (outbox.Addressee(DIGEST, is_to=True),)
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id].word == "go"
+
+
+def test_each_message_of_a_batch_gets_its_own_verdict(
+    owner: Connection, application: Connection
+) -> None:
+    late, fine = arrange.enqueue(owner, 2)
+    claimed = arrange.claim(application, 2)
+    owner.execute("UPDATE postlease.email_messages SET expires_at = now() WHERE id = %s", [late])
+    verdicts = arrange.authorize(application, *(message.claim for message in claimed))
+    assert {key: verdict.word for key, verdict in verdicts.items()} == {late: "expired", fine: "go"}
