@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from postlease.config import read_settings
 from postlease.errors import ConfigurationError
 from postlease.tokens import KeyRing
-
 from tests.template.configuration import known_variables
 from tests.template.deployment import GIVEN, written
 
@@ -127,19 +126,32 @@ def secrets(deployed: Deployment) -> list[str]:
             except ConfigurationError as error:
                 complaints.append(f"{name}: {error}")
         if name == "DatabaseSecret":
-            filled = re.sub(
-                r"\$\{(\w+)\}",
-                lambda found: deployed.parameter(found[1], GIVEN) or "?",
-                written(generated["SecretStringTemplate"]),
-            )
-            fields = json.loads(filled) | {generated["GenerateStringKey"]: text}
-            if fields != {
-                "host": "database.example.com",
-                "port": "5432",
-                "dbname": "postlease",
-                "username": "postlease_application",
-                "sslmode": "require",
-                "password": text,
-            }:
-                complaints.append(f"{name}: fields are {sorted(fields)}")
+            complaints.extend(_database_secret(deployed, generated, text))
+    return complaints
+
+
+def _database_secret(deployed: Deployment, generated: dict[str, Any], text: str) -> list[str]:
+    """The application's login in both shapes: with a root certificate and without."""
+    login = {
+        "host": "database.example.com",
+        "port": "5432",
+        "dbname": "postlease",
+        "username": "postlease_application",
+        "password": text,
+    }
+    bundle = {"sslrootcert": "/etc/pki/tls/certs/ca-bundle.crt"}
+    wanted = {
+        "verify-full": login | {"sslmode": "verify-full"} | bundle,
+        "require": login | {"sslmode": "require"},
+    }
+    choice = generated["SecretStringTemplate"].get("Fn::If", ["", "{}", "{}"])
+    complaints = [] if choice[0] == "VerifiesDatabase" else ["DatabaseSecret: has one shape"]
+    for template, (mode, fields) in zip(choice[1:], wanted.items(), strict=True):
+        given = GIVEN | {"DatabaseSslMode": mode}
+        filled = written(template)
+        for name in re.findall(r"\$\{(\w+)\}", filled):
+            filled = filled.replace(f"${{{name}}}", deployed.parameter(name, given) or "?")
+        found = json.loads(filled) | {generated["GenerateStringKey"]: text}
+        if found != fields:
+            complaints.append(f"DatabaseSecret: fields are {sorted(found)}")
     return complaints

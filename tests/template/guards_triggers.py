@@ -68,8 +68,8 @@ def migrations(deployed: Deployment) -> list[str]:
         complaints.append("Migrations: a changed sql/ would not run")
     complaints.extend(
         f"Migrations: a changed {parameter} would leave the old password"
-        for parameter in ("DatabaseHost", "DatabasePort", "DatabaseName", "DatabaseSslMode")
-        if parameter not in json.dumps(properties)
+        for parameter in deployed.source["Parameters"]
+        if parameter.startswith("Database") and parameter not in json.dumps(properties)
     )
     timeout = deployed.functions()["MigrateFunction"]["Timeout"]
     if not timeout < int(properties.get("ServiceTimeout", 3600)) <= 900:

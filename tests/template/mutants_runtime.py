@@ -215,7 +215,7 @@ MUTANTS = [
         "another login than the application's",
         guards_settings.secrets,
         "DatabaseSecret: fields are",
-        of("DatabaseSecret", "GenerateSecretString", "SecretStringTemplate"),
+        of("DatabaseSecret", "GenerateSecretString", "SecretStringTemplate", "Fn::If", 2),
         '{"username":"postgres"}',
     ),
     Mutant(

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 import pytest
+
 from postlease.config import read_settings
 from postlease.errors import ConfigurationError
-
 from tests.template.configuration import REQUIRED, SMTP, is_required, known_variables
 from tests.template.deployment import ROOT, Deployment, deployment, source
 

@@ -14,8 +14,8 @@ from aws_lambda_powertools.utilities.data_classes import (
     CloudFormationCustomResourceEvent,
     EventBridgeEvent,
 )
-from postlease.model import parse_event_id
 
+from postlease.model import parse_event_id
 from tests.template.deployment import FUNCTIONS, LOGICAL_IDS, ROOT, Deployment, deployment, source
 
 HTTP = {
