@@ -1,0 +1,44 @@
+"""`docs/deploy.md` lists the template's parameters and names only what the stack has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.template.deployment import ROOT, Deployment, deployment, source
+
+PAGE = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Deployment:
+    return deployment(source())
+
+
+def test_the_table_lists_every_parameter_with_its_default(deployed: Deployment) -> None:
+    rows = re.findall(r"^\| `([A-Z][A-Za-z]+)` \| (?:`(.*?)`)? ?\| .+ \|$", PAGE, re.MULTILINE)
+    declared = {
+        name: str(parameter.get("Default", ""))
+        for name, parameter in deployed.source["Parameters"].items()
+    }
+    assert dict(rows) == declared
+    assert len(rows) == len(declared)
+
+
+def test_every_output_that_the_page_names_is_there(deployed: Deployment) -> None:
+    named = {"ApiUrl", "DkimRecord1", "DkimRecord3", "DeadLettersUrl"}
+    assert all(f"`{name}`" in PAGE for name in named)
+    assert named <= deployed.source["Outputs"].keys()
+
+
+def test_every_secret_that_the_page_names_is_the_stacks(deployed: Deployment) -> None:
+    named = set(re.findall(r"^\| `(\w+Secret)` \|", PAGE, re.MULTILINE))
+    assert named == set(deployed.of_type("AWS::SecretsManager::Secret"))
+
+
+def test_what_the_page_says_is_kept_is_kept(deployed: Deployment) -> None:
+    kept = {name for name, one in deployed.resources.items() if one.get("DeletionPolicy") == "Retain"}
+        if found.get("DeletionPolicy") == "Retain"
+    }
+    assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret"}
