@@ -38,7 +38,7 @@ def test_every_secret_that_the_page_names_is_the_stacks(deployed: Deployment) ->
 
 
 def test_what_the_page_says_is_kept_is_kept(deployed: Deployment) -> None:
-    kept = {name for name, one in deployed.resources.items() if one.get("DeletionPolicy") == "Retain"}
-        if found.get("DeletionPolicy") == "Retain"
+    kept = {
+        name for name, one in deployed.resources.items() if one.get("DeletionPolicy") == "Retain"
     }
     assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret"}
