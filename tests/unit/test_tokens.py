@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from postlease import tokens
 from postlease.errors import ConfigurationError, TokenKeyUnknownError, TokenMismatchError
 from postlease.model import TokenFacts

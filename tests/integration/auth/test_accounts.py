@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+
 from postlease import accounts, tokens
 from postlease.errors import (
     InvalidInputError,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from postlease.database import Database
-
     from tests.integration.auth.conftest import World
 
 ADDRESS = "ada@example.com"
