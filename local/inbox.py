@@ -80,4 +80,4 @@ def _header(message: EmailMessage, name: str) -> str | None:
 
 def _body(message: EmailMessage, kind: str) -> str | None:
     part = message.get_body(preferencelist=(kind,))
-    return None if part is None else str(part.get_content())
+    return None if part is None else str(part.get_content()).replace("\r\n", "\n")

@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-_PATIENCE_SECONDS = 5
+_PATIENCE_SECONDS = 3
 
 
 class Keeper:
@@ -33,7 +33,7 @@ class Keeper:
         )
 
     def end_process(self, pid: int, *, with_signal: int = signal.SIGKILL) -> None:
-        """Send with_signal to pid, and SIGKILL after five seconds."""
+        """Send with_signal to pid, and SIGKILL after three seconds."""
         self._owe({"kind": "end", "pid": pid, "signal": int(with_signal)})
 
     def forget_process(self, pid: int) -> None:

@@ -63,9 +63,9 @@ class Server:
         return self._process.pid
 
     def __enter__(self) -> Self:
-        self._base = Path(tempfile.mkdtemp(prefix="postlease-pg-", dir=_temporary_folder()))
+        self.folder = Path(tempfile.mkdtemp(prefix="postlease-pg-", dir=_temporary_folder()))
         self._keeper = Keeper()
-        self._keeper.remove_folder(self._base)
+        self._keeper.remove_folder(self.folder)
         try:
             self._prepare()
             self._start_on_free_port()
@@ -86,11 +86,11 @@ class Server:
     def _prepare(self) -> None:
         self._binaries = find_binaries()
         self._identity: dict[str, Any] = {"cwd": "/", "env": _environment()}
-        data = self._base / "data"
+        data = self.folder / "data"
         data.mkdir(mode=0o700)
         if os.geteuid() == 0:
             self._become_unprivileged(data)
-        password = self._base / "password"
+        password = self.folder / "password"
         password.write_text(self._password)
         if "user" in self._identity:
             os.chown(password, self._identity["user"], self._identity["group"])
@@ -110,7 +110,7 @@ class Server:
         """PostgreSQL refuses root: take the identity of `nobody`, and binaries it can read."""
         user, group = _nobody()
         self._identity |= {"user": user, "group": group, "extra_groups": []}
-        self._base.chmod(0o711)
+        self.folder.chmod(0o711)
         os.chown(data, user, group)
         if self._is_runnable():
             return
@@ -118,10 +118,10 @@ class Server:
         for folder in (package, package.with_name(package.name + ".libs")):
             # The two stay side by side: the binaries look for their libraries there.
             if folder.name.startswith(WHEELS) and folder.exists():
-                copy = self._base / "binaries" / folder.name
+                copy = self.folder / "binaries" / folder.name
                 shutil.copytree(folder, copy, symlinks=True)
                 _make_readable(copy)
-        self._binaries = self._base / "binaries" / self._binaries.relative_to(package.parent)
+        self._binaries = self.folder / "binaries" / self._binaries.relative_to(package.parent)
         if not self._is_runnable():
             raise PostgresError("the PostgreSQL binaries cannot be read by the user `nobody`")
 
@@ -152,12 +152,12 @@ class Server:
 
     def _start(self) -> None:
         settings = {"listen_addresses": "127.0.0.1", "port": str(self._port)} | self._settings
-        log = self._base / "log"
+        log = self.folder / "log"
         with log.open("w") as output:
             self._process = subprocess.Popen(
                 [
                     self._binaries / "postgres",
-                    *("-D", self._base / "data"),
+                    *("-D", self.folder / "data"),
                     *(
                         part
                         for name, value in settings.items()
