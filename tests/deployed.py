@@ -1,0 +1,125 @@
+"""A deployment's surroundings: the environment, and secrets in an emulated AWS.
+
+The fixtures are for every test that calls a function or what reads its settings.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from aws_lambda_powertools.utilities import parameters
+from moto.server import ThreadedMotoServer
+from psycopg.conninfo import conninfo_to_dict
+
+from postlease import attachments, config, database, rendering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from postlease.database import Connection
+
+PEPPER = "pepper-" * 8
+KEYS = {"current": "k2", "k1": "first-key-" * 5, "k2": "second-key-" * 5}
+
+USES = ("requests", "claims", "writes", "reaper", "retention")
+"""For what the functions keep a connection."""
+
+
+@pytest.fixture(scope="session")
+def aws_endpoint() -> Iterator[str]:
+    """An emulated AWS on a loopback port, for the run."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def aws(aws_endpoint: str) -> dict[str, str]:
+    """The variables that lead the SDK to the emulated AWS."""
+    return {
+        "AWS_ENDPOINT_URL": aws_endpoint,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+    }
+
+
+@pytest.fixture(scope="session")
+def secret_store(aws_endpoint: str) -> Iterator[Any]:
+    """A client of the emulated Secrets Manager."""
+    store = boto3.client(
+        "secretsmanager",
+        endpoint_url=aws_endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def secret_arns(secret_store: Any, application_conninfo: str) -> dict[str, str]:
+    """The variables that name the function's secrets."""
+    parts = conninfo_to_dict(application_conninfo)
+    login = {
+        "host": parts["host"],
+        "port": str(parts["port"]),
+        "dbname": parts["dbname"],
+        "username": parts["user"],
+        "password": parts["password"],
+    }
+    texts = {
+        "DATABASE_SECRET_ARN": json.dumps(login),
+        "TOKEN_KEYS_SECRET_ARN": json.dumps(KEYS),
+        "PEPPER_SECRET_ARN": PEPPER,
+    }
+    return {
+        name: secret_store.create_secret(Name=secrets.token_hex(8), SecretString=text)["ARN"]
+        for name, text in texts.items()
+    }
+
+
+@pytest.fixture
+def environment(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Connection,
+    aws: dict[str, str],
+    secret_arns: dict[str, str],
+) -> Iterator[Callable[..., None]]:
+    """The function's environment as deployed; call it to change variables."""
+    deployed = {
+        "STAGE": "local",
+        "PUBLIC_URL": "https://mail.example.com",
+        "FROM_ADDRESS": "noreply@example.com",
+        "ATTACHMENTS_BUCKET": "attachments",
+    }
+    for name, value in (aws | secret_arns | deployed).items():
+        monkeypatch.setenv(name, value)
+    forget()
+
+    def change(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        forget()
+
+    yield change
+    forget()
+
+
+def forget() -> None:
+    """What a new process would not know."""
+    if database.application.cache_info().currsize:
+        for use in USES:
+            database.application(use).discard()
+    database.application.cache_clear()
+    config.settings.cache_clear()
+    rendering.templates.cache_clear()
+    attachments._s3.cache_clear()
+    parameters.clear_caches()

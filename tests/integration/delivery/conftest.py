@@ -1,0 +1,91 @@
+"""The sweep's world: its environment and database, and a provider on a real socket."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from local.provider import Fault, Provider
+from postlease import config, delivery
+from postlease.delivery import Times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from postlease.database import Connection
+
+SECONDS_LEFT = 60.0
+
+
+class Sweeps:
+    """Runs of the delivery in this process, and what the provider saw of them."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self._threads = ThreadPoolExecutor(4)
+        self._count = 0
+
+    def run(self, *, seconds: float = SECONDS_LEFT, linger: float = 0) -> delivery.Tally:
+        """One invocation that has seconds left and looks for new messages for linger seconds."""
+        self._count += 1
+        now = time.monotonic()
+        return delivery.deliver(
+            config.settings(),
+            Times(invocation_ends_at=now + seconds, linger_until=now + linger),
+            worker=f"sweep-{self._count}",
+        )
+
+    def start(self, **arguments: float) -> Future[delivery.Tally]:
+        """The same, beside the test."""
+        return self._threads.submit(lambda: self.run(**arguments))
+
+    def meets(self, mode: Any, times: int | None = None, *, seconds: float = 0) -> None:
+        """What the provider does to the next calls."""
+        self.provider.set_fault(Fault(mode, times, seconds))
+
+    def inbox(self) -> list[dict[str, Any]]:
+        """The mails that the provider accepted."""
+        return self.provider.inbox.mails()
+
+    def close(self) -> None:
+        """End the provider first, so that no call is held."""
+        self.provider.close()
+        self._threads.shutdown()
+
+
+@pytest.fixture
+def sweeps(environment: Callable[..., None], owner: Connection) -> Iterator[Sweeps]:
+    """Empty tables, a provider that accepts, and the times of a deployment scaled down."""
+    provider = Provider()
+    environment(
+        AWS_ENDPOINT_URL_SESV2=provider.url,
+        CALL_BUDGET_SECONDS="2",
+        CONNECT_TIMEOUT_SECONDS="0.5",
+        READ_TIMEOUT_SECONDS="1",
+        LEASE_SECONDS="6",
+        UNKNOWN_GRACE_SECONDS="8",
+        START_MARGIN_SECONDS="1",
+        CALLER_MARGIN_SECONDS="2",
+        SWEEP_TIMEOUT_SECONDS="10",
+        SWEEP_LINGER_SECONDS="0",
+    )
+    running = Sweeps(provider)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def bucket(environment: Callable[..., None]) -> Callable[[str, bytes], str]:
+    """Puts objects into the attachments' bucket; answers their version."""
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="attachments")
+    s3.put_bucket_versioning(Bucket="attachments", VersioningConfiguration={"Status": "Enabled"})
+
+    def put(key: str, content: bytes) -> str:
+        return s3.put_object(Bucket="attachments", Key=key, Body=content)["VersionId"]
+
+    return put
