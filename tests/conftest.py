@@ -12,12 +12,12 @@ from psycopg.conninfo import make_conninfo
 from local import postgres
 from postlease import migrations
 from postlease.database import Connection, Database, connect
-from tests.deployed import aws, aws_endpoint, environment, secret_arns, secret_store
+from tests.deployed import aws, aws_endpoint, environment, logs, secret_arns, secret_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["aws", "aws_endpoint", "environment", "secret_arns", "secret_store"]
+__all__ = ["aws", "aws_endpoint", "environment", "logs", "secret_arns", "secret_store"]
 
 ROOT = Path(__file__).parents[1]
 SQL = ROOT / "sql"

@@ -5,6 +5,7 @@ The fixtures are for every test that calls a function or what reads its settings
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from aws_lambda_powertools.utilities import parameters
 from moto.server import ThreadedMotoServer
 from psycopg.conninfo import conninfo_to_dict
 
-from postlease import attachments, config, database, rendering
+from postlease import attachments, config, database, rendering, telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,6 +112,15 @@ def environment(
 
     yield change
     forget()
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What the product logs during the test, a JSON object a line."""
+    stream = io.StringIO()
+    # The handler keeps the stream of the moment of import, which is another test's.
+    monkeypatch.setattr(telemetry.logger.registered_handler, "stream", stream)
+    return stream
 
 
 def forget() -> None:

@@ -13,6 +13,7 @@ from tests import arrange
 from tests.deployed import KEYS, PEPPER
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable
     from pathlib import Path
 
@@ -244,12 +245,12 @@ def test_no_transaction_is_open_while_the_provider_is_asked(
 
 
 def test_logs_carry_ids_and_neither_address_nor_token(
-    sweeps: Sweeps, owner: Connection, capfd: pytest.CaptureFixture[str]
+    sweeps: Sweeps, owner: Connection, logs: io.StringIO
 ) -> None:
     token = real_auth_message(owner)
     sweeps.run()
-    written = capfd.readouterr()
-    lines = [json.loads(line) for line in (written.out + written.err).splitlines() if line]
+    written = logs.getvalue()
+    lines = [json.loads(line) for line in written.splitlines()]
     [line] = [line for line in lines if line.get("outcome") == "accepted"]
     assert {
         "event_id",
@@ -263,5 +264,5 @@ def test_logs_carry_ids_and_neither_address_nor_token(
         "outcome",
     } <= line.keys()
     assert line["event_id"].startswith("evt_")
-    assert "reader@example.com" not in written.out + written.err
-    assert token not in written.out + written.err
+    assert "reader@example.com" not in written
+    assert token not in written
