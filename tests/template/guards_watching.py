@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from tests.template.deployment import ROOT, written
@@ -11,6 +12,20 @@ from tests.template.guards_settings import POWERTOOLS
 if TYPE_CHECKING:
     from tests.template.deployment import Deployment
 
+
+RULE_FUNCTIONS = {
+    "Fn::And",
+    "Fn::Contains",
+    "Fn::EachMemberEquals",
+    "Fn::EachMemberIn",
+    "Fn::Equals",
+    "Fn::If",
+    "Fn::Not",
+    "Fn::Or",
+    "Fn::RefAll",
+    "Fn::ValueOf",
+    "Fn::ValueOfAll",
+}
 
 ALARMS = {
     "SweepHeartbeatAlarm": {("AWS/Lambda", "Invocations", "SweepFunction")},
@@ -111,3 +126,9 @@ def parameters(deployed: Deployment) -> list[str]:
     if (lease.get("MinValue"), lease.get("MaxValue")) != (30, 90):
         complaints.append("LeaseSeconds is not held to 30 to 90")
     return complaints
+
+
+def rules(deployed: Deployment) -> list[str]:
+    """What CloudFormation refuses in Rules and no linter sees: most intrinsic functions."""
+    used = re.findall(r'"(Fn::\w+)":', json.dumps(deployed.source.get("Rules", {})))
+    return [f"{name} does not work in Rules" for name in sorted(set(used) - RULE_FUNCTIONS)]

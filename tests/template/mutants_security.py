@@ -289,4 +289,11 @@ MUTANTS = [
         ("Parameters", "LeaseSeconds", "MinValue"),
         20,
     ),
+    Mutant(
+        "a rule that CloudFormation does not understand",
+        guards_watching.rules,
+        "Fn::Join does not work in Rules",
+        ("Rules",),
+        {"Vpc": {"Assertions": [{"Assert": {"Fn::Join": ["", {"Ref": "VpcSubnetIds"}]}}]}},
+    ),
 ]

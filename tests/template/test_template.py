@@ -126,3 +126,7 @@ def test_alarms_watch_no_metric_that_the_code_does_not_emit(deployed: Deployment
 
 def test_every_parameter_is_described_grouped_and_bounded(deployed: Deployment) -> None:
     assert guards_watching.parameters(deployed) == []
+
+
+def test_rules_use_only_what_cloudformation_understands_there(deployed: Deployment) -> None:
+    assert guards_watching.rules(deployed) == []
