@@ -91,8 +91,10 @@ def _dev(*, verbose: bool) -> int:
 
 
 def _log_folder(port: int) -> Path | None:
-    """Where the logs stay after the end; None when the tree is not ours to write to."""
-    folder = ROOT / ".local" / "logs" / (f"dev-{port}" if port else f"dev-{os.getpid()}")
+    """Where the logs of a fixed port stay after the end; None when the tree is not ours."""
+    folder = ROOT / ".local" / "logs" / f"dev-{port}"
+    if port == 0:
+        return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -57,7 +57,8 @@ class Stack:
     """Runs from `__enter__` to `__exit__`.
 
     settings are environment variables of every function, over the template's; timeouts are seconds
-    by function, over the template's. logs is a folder that outlives the stack. database_url is the
+    by function, over the template's. logs is a folder for logs that outlives the stack; it is emptied of older
+    ones first. database_url is the
     server to use instead of DATABASE_URL's or a private one; the stack works in a database of its
     own there, and drops it.
     """
@@ -174,6 +175,8 @@ class Stack:
         self._keeper.remove_folder(self._folder)
         self.log_folder = self._logs or self._folder
         self.log_folder.mkdir(parents=True, exist_ok=True)
+        for old in self.log_folder.glob("*.log"):
+            old.unlink()
         self.aws = started.enter_context(Aws(self._keeper, self.log_folder / "aws.log"))
         owner = self._start_database(started)
         self.provider = Provider(forward=self._forward)

@@ -1,0 +1,172 @@
+"""The local stack's own endpoints: state, inbox, invoke, kill and faults."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+
+from local.provider import MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from local.stack import Stack
+
+
+def test_state_shows_urls_functions_and_schedules(
+    stack: Stack, console: Callable[..., Any]
+) -> None:
+    stack.invoke("web")
+    state = console("/api/state").json
+    with psycopg.connect(state["database_url"]) as connection:
+        assert connection.execute("SELECT count(*) FROM postlease.email_messages").fetchone()
+    assert state["endpoint_url"].startswith("http://127.0.0.1:")
+    functions = {function["name"]: function for function in state["functions"]}
+    assert set(functions) == {"web", "mailer", "migrate"}
+    assert psutil.pid_exists(functions["web"]["pid"])
+    assert functions["web"]["cold_starts"] >= 1
+    assert functions["web"]["last_result"]["rawPath"] == "/healthz"
+    assert functions["migrate"]["last_result"] == ["0001.sql"]
+    assert state["schedules"] == []
+
+
+def test_invoke_sends_the_triggers_own_event(console: Callable[..., Any]) -> None:
+    result = console("/api/invoke/mailer", "POST")
+    assert result.status == 200
+    assert result.json["source"] == "aws.scheduler"
+    assert console("/api/invoke/web", "POST").json["requestContext"]["http"]["method"] == "GET"
+
+
+def test_invoke_sends_the_body_as_the_event(console: Callable[..., Any]) -> None:
+    assert console("/api/invoke/web", "POST", {"a": [1]}).json == {"a": [1]}
+
+
+def test_invoke_says_what_went_wrong(console: Callable[..., Any]) -> None:
+    assert console("/api/invoke/nothing", "POST").status == 404
+    assert console("/api/invoke/web", "POST", b"{").status == 400
+    failed = console("/api/invoke/web", "POST", {"fail": True})
+    assert (failed.status, failed.json["errorType"]) == (502, "ValueError")
+    wrong = console("/api/invoke/web")
+    assert (wrong.status, wrong.headers["allow"]) == (405, "POST")
+    assert console("/nothing").status == 404
+
+
+def test_a_functions_mail_is_in_the_inbox_and_the_inbox_can_be_emptied(
+    stack: Stack, console: Callable[..., Any]
+) -> None:
+    first = stack.invoke("mailer", {"subject": "one"})
+    stack.invoke("mailer", {"subject": "two"})
+    inbox = console("/api/inbox").json
+    assert [mail["subject"] for mail in inbox] == ["one", "two"]
+    assert inbox[0]["provider_message_id"] == first["id"]
+    assert inbox[0]["to"] == ["ada@example.com"]
+    assert first["version"]
+    assert console("/api/inbox", "DELETE").status == 204
+    assert console("/api/inbox").json == []
+
+
+def test_faults_reach_the_functions_provider(stack: Stack, console: Callable[..., Any]) -> None:
+    answer = console("/api/faults", "PUT", {"ses": {"mode": "throttle", "times": 1}})
+    assert answer.json == {"ses": {"mode": "throttle", "times": 1, "seconds": 0.0}}
+    failed = console("/api/invoke/mailer", "POST")
+    assert (failed.status, failed.json["errorType"]) == (502, "TooManyRequestsException")
+    assert console("/api/invoke/mailer", "POST").status == 200
+    assert len(stack.inbox()) == 1
+
+
+def test_every_documented_fault_is_known(console: Callable[..., Any]) -> None:
+    for mode in MODES:
+        body = {"ses": {"mode": mode, "times": None, "seconds": 0.5}}
+        assert console("/api/faults", "PUT", body).json == body
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"{", "ses"),
+        ([], "ses"),
+        ({"ses": "stall"}, "ses"),
+        ({"ses": {"mode": "explode"}}, "ses.mode"),
+        ({"ses": {}}, "ses.mode"),
+        ({"ses": {"mode": "stall", "times": 0}}, "ses.times"),
+        ({"ses": {"mode": "stall", "times": True}}, "ses.times"),
+        ({"ses": {"mode": "slow", "seconds": -1}}, "ses.seconds"),
+        ({"ses": {"mode": "slow", "seconds": "1"}}, "ses.seconds"),
+        ({"ses": {"mode": "slow", "second": 1}}, "second"),
+        ({"ses": {"mode": "slow"}, "smtp": {}}, "smtp"),
+    ],
+)
+def test_a_malformed_fault_is_a_400_that_names_the_field_and_changes_nothing(
+    console: Callable[..., Any], body: Any, named: str
+) -> None:
+    answer = console("/api/faults", "PUT", body)
+    assert (answer.status, named in answer.json["message"]) == (400, True)
+    assert console("/api/faults").json["ses"]["mode"] == "accept"
+
+
+def test_kill_ends_the_worker_that_waits_for_the_provider(
+    stack: Stack, console: Callable[..., Any]
+) -> None:
+    stack.set_faults("stall", times=1)
+    results: list[Any] = []
+    held = stack.provider.counts.held
+    caller = threading.Thread(
+        target=lambda: results.append(console("/api/invoke/mailer", "POST")), daemon=True
+    )
+    caller.start()
+    assert stack.provider.wait_for(lambda counts: counts.held == held + 1, seconds=20)
+    (pid,) = console("/api/kill/mailer", "POST").json["killed"]
+    caller.join(20)
+    assert not psutil.pid_exists(pid)
+    assert (results[0].status, results[0].json["errorType"]) == (502, "Runtime.ExitError")
+    assert stack.provider.wait_for(lambda counts: counts.held == held, seconds=20)
+    assert stack.inbox() == []
+    assert console("/api/kill/mailer", "POST").json == {"killed": []}
+    assert console("/api/kill/nothing", "POST").status == 404
+
+
+def test_the_page_escapes_everything_and_needs_no_script(
+    stack: Stack, console: Callable[..., Any]
+) -> None:
+    stack.invoke("mailer", {"subject": "<img src=x onerror=alert(1)>"})
+    page = console("/")
+    text = page.body.decode()
+    assert page.status == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "&lt;img src=x" in text
+    assert "<img" not in text
+    assert "<script" not in text
+    assert "<td>&lt;b&gt;</td><td>1</td>" in text
+    assert f"/_local/inbox/{stack.inbox()[0]['provider_message_id']}/html" in text
+
+
+def test_a_mails_html_is_shown_in_a_sandbox(stack: Stack, console: Callable[..., Any]) -> None:
+    stack.invoke("mailer")
+    mail_id = stack.inbox()[0]["provider_message_id"]
+    html, text = console(f"/inbox/{mail_id}/html"), console(f"/inbox/{mail_id}/text")
+    policy = html.headers["content-security-policy"]
+    assert policy.startswith("sandbox")
+    assert "allow-scripts" not in policy
+    assert "default-src 'none'" in policy
+    assert b"<p>html</p>" in html.body
+    assert text.headers["content-type"].startswith("text/plain")
+    assert text.headers["x-content-type-options"] == "nosniff"
+    assert text.body.strip() == b"text & more"
+    assert console("/inbox/none/html").status == 404
+
+
+def test_another_sites_page_gets_nothing(console: Callable[..., Any]) -> None:
+    assert console("/api/inbox", Origin="https://evil.example").status == 403
+    assert console("/api/inbox", Host="evil.example").status == 403
+    assert console("/api/invoke/web", "POST", {}, Origin="null").status == 403
+    assert console("/api/inbox", Host="localhost").status == 200
+
+
+def test_everything_else_goes_to_the_functions(stack: Stack, console: Callable[..., Any]) -> None:
+    del console
+    other = stack.invoke("web", {"rawPath": "/_localhost"})
+    assert other == {"rawPath": "/_localhost"}

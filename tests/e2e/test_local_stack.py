@@ -1,0 +1,222 @@
+"""A stack ends without a trace, and `python -m local dev` runs the real functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+import pytest
+
+from local import postgres
+from local.stack import ROOT, Stack, StackError
+from tests.e2e.conftest import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+SWEEP = "import sys, urllib.request as u; u.urlopen(u.Request(sys.argv[1], method='POST'))"
+
+
+def database_exists(server_url: str, name: str) -> bool:
+    """Whether the server has that database."""
+    with psycopg.connect(server_url) as connection:
+        asked = "SELECT count(*) FROM pg_database WHERE datname = %s"
+        return connection.execute(asked, (name,)).fetchone() == (1,)
+
+
+def wait_for(condition: Any, what: str) -> None:
+    """Poll until condition() holds; fail after fifteen seconds."""
+    deadline = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def all_gone(pids: list[int]) -> bool:
+    """Whether none of the processes is at work any more."""
+    alive = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    return all(process.status() == psutil.STATUS_ZOMBIE for process in alive)
+
+
+def test_a_stack_ends_without_a_trace(sample_template: Path, server_url: str) -> None:
+    with Stack(template=sample_template, database_url=server_url) as stack:
+        stack.invoke("web")
+        pids = [stack.aws.pid, *(pid for f in stack.functions.values() for pid in f.pids)]
+        name = urlsplit(stack.database_url).path.lstrip("/")
+        folder, url = stack.log_folder, stack.url
+        assert len(pids) == 3
+        assert database_exists(server_url, name)
+    assert all_gone(pids)
+    assert not folder.exists()
+    assert not database_exists(server_url, name)
+    with pytest.raises(OSError, match="refused"):
+        ask(url)
+
+
+def test_settings_and_timeouts_of_the_caller_come_before_the_templates(
+    sample_template: Path, server_url: str
+) -> None:
+    settings = {"STAGE": "changed"}
+    with Stack(
+        template=sample_template, database_url=server_url, settings=settings, timeouts={"web": 1.5}
+    ) as stack:
+        definition = stack.functions["web"].definition
+        assert (definition.environment["STAGE"], definition.timeout) == ("changed", 1.5)
+        assert definition.concurrency >= 4
+        assert stack.functions["mailer"].definition.concurrency >= 2
+
+
+def test_a_migration_that_fails_is_one_clear_error_and_leaves_nothing(
+    sample_template: Path, server_url: str
+) -> None:
+    wrong = {"OWNER": "arn:not-there"}
+    stack = Stack(template=sample_template, database_url=server_url, settings=wrong)
+    with pytest.raises(StackError, match="migrate failed"):
+        stack.__enter__()
+    assert all_gone([stack.aws.pid, *stack.functions["migrate"].pids])
+    assert not database_exists(server_url, urlsplit(stack.database_url).path.lstrip("/"))
+
+
+class Dev:
+    """`python -m local dev` under way, with what it printed."""
+
+    def __init__(self, server_url: str, **variables: str) -> None:
+        environment = os.environ | {"DATABASE_URL": server_url, "PORT": "0", "SCHEDULES": "off"}
+        environment["PYTHONPATH"] = str(ROOT)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "local", "dev"],
+            cwd=ROOT,
+            env=environment | variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.url = ""
+        self.database = ""
+
+    def wait_until_ready(self) -> None:
+        """Read its output up to the line about schedules."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if match := re.match(r"Postlease runs at (\S+)", line):
+                self.url = match[1]
+            if match := re.match(r"database +(\S+)", line):
+                self.database = urlsplit(match[1]).path.lstrip("/")
+            if line.startswith("schedules"):
+                return
+        pytest.fail(f"it ended: {self.process.stderr.read() if self.process.stderr else ''}")
+
+    def pids(self) -> list[int]:
+        """Its own process id and those of everything it started."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [self.process.pid, *(child.pid for child in children)]
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def dev(server_url: str) -> Iterator[Dev]:
+    """A development stack on the run's server."""
+    started = Dev(server_url)
+    try:
+        started.wait_until_ready()
+        yield started
+    finally:
+        started.close()
+
+
+def test_dev_takes_a_signup_all_the_way_to_verified(dev: Dev, server_url: str) -> None:
+    signup = ask(f"{dev.url}/v1/signups", "POST", {"email": "ada@example.com"})
+    assert signup.status == 202
+    event = f"{dev.url}/v1/events/{signup.json['verification']['event_id']}"
+    assert ask(event).json["status"] == "queued"
+    # A sweep lingers for a minute; what it does is seen while it still runs.
+    with subprocess.Popen(
+        [sys.executable, "-c", SWEEP, f"{dev.url}/_local/api/invoke/sweep"],
+        stderr=subprocess.DEVNULL,
+    ) as sweep:
+        wait_for(lambda: ask(event).json["status"] == "sent", "the message was not sent")
+        (mail,) = ask(f"{dev.url}/_local/api/inbox").json
+        token = re.search(r"#token=([\w-]+)", mail["text"])
+        assert token
+        answers = [
+            ask(f"{dev.url}/v1/verifications", "POST", {"token": token[1]}) for _ in range(2)
+        ]
+        assert [answer.status for answer in answers] == [200, 200]
+        assert answers[0].json == answers[1].json
+        assert answers[0].json["status"] == "verified"
+
+        pids = dev.pids()
+        before = time.monotonic()
+        dev.process.send_signal(signal.SIGTERM)
+        dev.process.communicate(timeout=20)
+        assert dev.process.returncode == 0
+        assert time.monotonic() - before < 10
+        sweep.wait(20)
+    assert all_gone(pids)
+    assert not database_exists(server_url, dev.database)
+
+
+def test_nothing_is_left_after_kill_9_of_dev(dev: Dev, server_url: str) -> None:
+    assert ask(f"{dev.url}/healthz").status == 200
+    pids = dev.pids()
+    assert len(pids) >= 4
+    dev.process.kill()
+    dev.process.wait()
+    wait_for(lambda: all_gone(pids), "a process outlived the stack")
+    wait_for(lambda: not database_exists(server_url, dev.database), "its database is still there")
+
+
+def test_a_busy_port_is_one_clear_line(server_url: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        dev = Dev(server_url, PORT=str(port))
+        _, errors = dev.process.communicate(timeout=30)
+    assert dev.process.returncode == 1
+    assert errors == f"error: port {port} is taken: choose another, or PORT=0\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({"PORT": "many"}, "error: PORT must be a number"),
+        ({"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"}, "error: cannot create a database"),
+    ],
+)
+def test_a_wrong_variable_is_one_clear_line(
+    server_url: str, variables: dict[str, str], text: str
+) -> None:
+    dev = Dev(server_url, **variables)
+    _, errors = dev.process.communicate(timeout=30)
+    assert dev.process.returncode == 1
+    (line,) = errors.splitlines()
+    assert line.startswith(text)
+
+
+def test_a_command_runs_with_a_server_of_its_own() -> None:
+    command = "import os, psycopg; psycopg.connect(os.environ['DATABASE_URL']); raise SystemExit(7)"
+    environment = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "local", "postgres", sys.executable, "-W", "ignore", "-c", command],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert ended.returncode == 7
+    assert postgres.find_binaries()
