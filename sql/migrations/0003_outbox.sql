@@ -56,6 +56,8 @@ CREATE TABLE postlease.email_messages (
     CONSTRAINT email_messages_recipient_count CHECK (
         cardinality(to_addresses) >= 1
         AND cardinality(to_addresses) + cardinality(cc_addresses) + cardinality(bcc_addresses) <= 50),
+    CONSTRAINT email_messages_recipients_flat CHECK (
+        greatest(array_ndims(to_addresses), array_ndims(cc_addresses), array_ndims(bcc_addresses)) = 1),
     -- A token is for one person's eyes: nobody is copied, and only these templates carry one.
     CONSTRAINT email_messages_token_alone CHECK (
         token_id IS NULL
@@ -81,6 +83,9 @@ CREATE TABLE postlease.email_messages (
     CONSTRAINT email_messages_counts CHECK (
         attempt_count >= refunded_count AND refunded_count >= 0 AND reaped_count >= 0
         AND unknown_count >= 0 AND max_attempts > 0),
+    -- An infinite time would never come, never end, and break every sum over the queue's ages.
+    CONSTRAINT email_messages_times_finite CHECK (isfinite(available_at) AND isfinite(expires_at)),
+    CONSTRAINT email_messages_key_length CHECK (length(idempotency_key) BETWEEN 1 AND 255),
     CONSTRAINT email_messages_key_hashed CHECK ((idempotency_key IS NULL) = (content_hash IS NULL))
 ) WITH (
     -- Claims and dispatch marks change no indexed column: with room on the page they are HOT updates.
@@ -157,6 +162,10 @@ CREATE TABLE postlease.email_attachments (
     CONSTRAINT email_attachments_message_fkey FOREIGN KEY (message_id)
         REFERENCES postlease.email_messages ON DELETE CASCADE,
     CONSTRAINT email_attachments_under_prefix CHECK (storage_ref LIKE 'attachments/_%'),
+    -- What XML cannot carry, DeleteObjects could not name.
+    CONSTRAINT email_attachments_key_shape CHECK (
+        octet_length(storage_ref) <= 1024 AND storage_ref !~ '[\u0001-\u001f\u007f]'),
+    CONSTRAINT email_attachments_owned_is_pinned CHECK (NOT owned OR version_id IS NOT NULL),
     CONSTRAINT email_attachments_filename CHECK (length(filename) BETWEEN 1 AND 255),
     CONSTRAINT email_attachments_size CHECK (size >= 0),
     CONSTRAINT email_attachments_sha256_length CHECK (octet_length(sha256) = 32)
@@ -169,7 +178,7 @@ CREATE UNIQUE INDEX email_attachments_one_owner ON postlease.email_attachments (
 CREATE TABLE postlease.attachment_deletions (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     storage_ref text NOT NULL,
-    version_id text,
+    version_id text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT attachment_deletions_pkey PRIMARY KEY (id)
 );
