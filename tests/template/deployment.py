@@ -124,3 +124,8 @@ def many(value: Any) -> list[Any]:
 def unhashed(logical_id: str) -> str:
     """A layer's logical id without the digest of its content that SAM appends."""
     return re.sub(r"[0-9a-f]{10}$", "", logical_id)
+
+
+def is_kept(resource: Resource) -> bool:
+    """Whether it outlives its stack; what a failed first deployment made may go."""
+    return resource.get("DeletionPolicy") in {"Retain", "RetainExceptOnCreate"}

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from tests.template.deployment import GIVEN, written
+from tests.template.deployment import GIVEN, is_kept, written
 
 if TYPE_CHECKING:
     from tests.template.deployment import Deployment
@@ -97,7 +97,7 @@ def bucket(deployed: Deployment) -> list[str]:
         "is not encrypted": "BucketEncryption" in properties,
         "may be public": all(blocks.get(name) is True for name in names),
         "may have ACLs": rules == [{"ObjectOwnership": "BucketOwnerEnforced"}],
-        "would go with the stack": resource.get("DeletionPolicy") == "Retain",
+        "would go with the stack": is_kept(resource),
         "would go with a replacement": resource.get("UpdateReplacePolicy") == "Retain",
         "lets plain HTTP in": _denies_plain_text(deployed, "AttachmentsBucketPolicy"),
         "expires what messages refer to": "Expiration" not in json.dumps(properties),

@@ -11,7 +11,7 @@ from postlease.config import read_settings
 from postlease.errors import ConfigurationError
 from postlease.tokens import KeyRing
 from tests.template.configuration import known_variables
-from tests.template.deployment import GIVEN, written
+from tests.template.deployment import GIVEN, is_kept, written
 
 if TYPE_CHECKING:
     from tests.template.deployment import Deployment
@@ -117,7 +117,7 @@ def secrets(deployed: Deployment) -> list[str]:
         text = "x" * generated.get("PasswordLength", 32)
         if name == "PepperSecret" and len(text) < 43:
             complaints.append(f"{name}: {len(text)} characters are too few")
-        if name != "DatabaseSecret" and resource.get("DeletionPolicy") != "Retain":
+        if name != "DatabaseSecret" and not is_kept(resource):
             complaints.append(f"{name}: would go with the stack")
         if name == "TokenKeysSecret":
             key = {generated["GenerateStringKey"]: text}

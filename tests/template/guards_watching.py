@@ -28,20 +28,16 @@ RULE_FUNCTIONS = {
 }
 
 ALARMS = {
-    "SweepHeartbeatAlarm": {("AWS/Lambda", "Invocations", "SweepFunction")},
-    "ReaperHeartbeatAlarm": {("AWS/Lambda", "Invocations", "ReaperFunction")},
-    "OldestDueAlarm": {("Postlease", "OldestDueSeconds", "postlease")},
-    "AuthErrorsAlarm": {("AWS/ApiGateway", "5xx", "HttpApi")},
-    "FunctionErrorsAlarm": {
-        ("AWS/Lambda", "Errors", "AuthFunction"),
-        ("AWS/Lambda", "Errors", "SweepFunction"),
-        ("AWS/Lambda", "Errors", "ReaperFunction"),
-        ("AWS/Lambda", "Errors", "RetentionFunction"),
-        ("AWS/Lambda", "Errors", "MigrateFunction"),
-    },
-    "DeadLettersAlarm": {
-        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "DeadLetters.QueueName")
-    },
+    "SweepHeartbeatAlarm": ("AWS/Lambda", "Invocations", "SweepFunction"),
+    "ReaperHeartbeatAlarm": ("AWS/Lambda", "Invocations", "ReaperFunction"),
+    "OldestDueAlarm": ("Postlease", "OldestDueSeconds", "postlease"),
+    "ApiErrorsAlarm": ("AWS/ApiGateway", "5xx", "HttpApi"),
+    "AuthErrorsAlarm": ("AWS/Lambda", "Errors", "AuthFunction"),
+    "SweepErrorsAlarm": ("AWS/Lambda", "Errors", "SweepFunction"),
+    "ReaperErrorsAlarm": ("AWS/Lambda", "Errors", "ReaperFunction"),
+    "RetentionErrorsAlarm": ("AWS/Lambda", "Errors", "RetentionFunction"),
+    "MigrateErrorsAlarm": ("AWS/Lambda", "Errors", "MigrateFunction"),
+    "DeadLettersAlarm": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "DeadLetters.QueueName"),
 }
 
 
@@ -65,18 +61,9 @@ def logs(deployed: Deployment) -> list[str]:
     return complaints
 
 
-def _watched(alarm: dict[str, Any]) -> set[tuple[str, str, str]]:
-    metrics = [
-        one["MetricStat"]["Metric"] for one in alarm.get("Metrics", []) if "MetricStat" in one
-    ]
-    return {
-        (
-            metric["Namespace"],
-            metric["MetricName"],
-            ",".join(written(dimension["Value"]) for dimension in metric["Dimensions"]),
-        )
-        for metric in metrics or [alarm]
-    }
+def _watched(alarm: dict[str, Any]) -> tuple[str, str, str]:
+    dimensions = ",".join(written(dimension["Value"]) for dimension in alarm["Dimensions"])
+    return (alarm["Namespace"], alarm["MetricName"], dimensions)
 
 
 def alarms(deployed: Deployment) -> list[str]:
@@ -87,7 +74,7 @@ def alarms(deployed: Deployment) -> list[str]:
     for name in found.keys() & ALARMS.keys():
         alarm = found[name]["Properties"]
         if _watched(alarm) != ALARMS[name]:
-            complaints.append(f"{name} watches {sorted(_watched(alarm))}")
+            complaints.append(f"{name} watches {_watched(alarm)}")
         absence = "breaching" if "Heartbeat" in name else "notBreaching"
         if alarm["TreatMissingData"] != absence:
             complaints.append(f"{name} takes silence for {alarm['TreatMissingData']}")
@@ -103,7 +90,7 @@ def custom_metrics(deployed: Deployment) -> list[str]:
     return [
         f"{name} watches {metric}, which no code emits"
         for name, alarm in deployed.of_type("AWS::CloudWatch::Alarm").items()
-        for namespace, metric, _ in _watched(alarm["Properties"])
+        for namespace, metric, _ in [_watched(alarm["Properties"])]
         if namespace == POWERTOOLS["POWERTOOLS_METRICS_NAMESPACE"]
         and not any(f'"{metric}"' in text for text in code)
     ]

@@ -254,8 +254,8 @@ MUTANTS = [
     Mutant(
         "a function whose errors nobody counts",
         guards_watching.alarms,
-        "FunctionErrorsAlarm watches",
-        of("FunctionErrorsAlarm", "Metrics", 3),
+        "RetentionErrorsAlarm is not on the list",
+        ("Resources", "RetentionErrorsAlarm"),
     ),
     Mutant(
         "an alarm that tells nobody",

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.template.deployment import ROOT, Deployment, deployment, source
+from tests.template.deployment import ROOT, Deployment, deployment, is_kept, source
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
@@ -38,7 +38,5 @@ def test_every_secret_that_the_page_names_is_the_stacks(deployed: Deployment) ->
 
 
 def test_what_the_page_says_is_kept_is_kept(deployed: Deployment) -> None:
-    kept = {
-        name for name, one in deployed.resources.items() if one.get("DeletionPolicy") == "Retain"
-    }
+    kept = {name for name, one in deployed.resources.items() if is_kept(one)}
     assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret"}
