@@ -63,14 +63,12 @@ class SmtpProvider:
 
     def send(self, mail: OutgoingMail) -> Outcome:
         """One conversation, at most connect and read timeout together long."""
-        try:
-            login = self._credentials() if self._credentials else None
-        except UnavailableError:
-            return Unreachable("credentials_unavailable")
         talk = _Conversation(self._relay, self._times, mail, tls=lambda: self._tls)
         try:
-            talk.open(login)
+            talk.open(self._credentials() if self._credentials else None)
             return talk.transfer()
+        except UnavailableError:
+            return Unreachable("credentials_unavailable")
         except _EndedError as ended:
             return ended.outcome
         finally:
@@ -153,8 +151,9 @@ class _Conversation:
 
     def _connect(self) -> socket.socket:
         relay = self._relay
+        patience = min(self._connect_timeout, self._remaining())
         try:
-            plain = socket.create_connection((relay.host, relay.port), self._connect_timeout)
+            plain = socket.create_connection((relay.host, relay.port), patience)
         except TimeoutError:
             raise _EndedError(Unreachable("connect_timeout")) from None
         except OSError:
@@ -250,7 +249,9 @@ class _Conversation:
         try:
             return step()
         except smtplib.SMTPServerDisconnected:
-            raise _EndedError(Unreachable("connection_closed")) from None
+            late = time.monotonic() >= self._deadline
+            code = "too_slow" if late else "connection_closed"
+            raise _EndedError(Unreachable(code)) from None
         except smtplib.SMTPResponseException as error:
             if self._talking.sock is None:
                 raise _EndedError(Unreachable("unreadable_answer")) from None
@@ -258,9 +259,12 @@ class _Conversation:
             return error.smtp_code, text if isinstance(text, bytes) else text.encode()
 
     def _keep_time(self) -> None:
+        remaining = self._remaining()
+        if self._talking.sock is not None:
+            self._talking.sock.settimeout(min(self._read_timeout, remaining))
+
+    def _remaining(self) -> float:
         remaining = self._deadline - time.monotonic()
-        if self._talking.sock is None:
-            raise _EndedError(Unreachable("connection_closed"))
         if remaining <= 0:
             raise _EndedError(Unreachable("too_slow"))
-        self._talking.sock.settimeout(min(self._read_timeout, remaining))
+        return remaining
