@@ -1,0 +1,93 @@
+"""Who may still send is a question of time, asked of two clocks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from postlease.database import connect
+from tests import arrange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from postlease.database import Connection
+    from tests.integration.delivery.conftest import Sweeps
+
+
+def wait_for_lock_wait(owner: Connection) -> None:
+    """Return when a session waits for a lock."""
+    deadline = time.monotonic() + 10
+    while not owner.execute(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    ).fetchall():
+        assert time.monotonic() < deadline, "nobody waits for a lock"
+
+
+def test_a_go_that_came_too_late_is_not_used(
+    sweeps: Sweeps, owner: Connection, owner_url: str, environment: Callable[..., None]
+) -> None:
+    """The statement looked at the lease before it waited; the worker's own clock knows better."""
+    environment(
+        CALL_BUDGET_SECONDS="1",
+        CONNECT_TIMEOUT_SECONDS="0.3",
+        READ_TIMEOUT_SECONDS="0.5",
+        START_MARGIN_SECONDS="0.5",
+        LEASE_SECONDS="3",
+        UNKNOWN_GRACE_SECONDS="9",
+    )
+    [message_id] = arrange.enqueue(owner)
+    with connect(owner_url) as blocker, blocker.transaction():
+        # The claim does not read this table and the dispatch check does.
+        blocker.execute("LOCK TABLE postlease.suppressions IN ACCESS EXCLUSIVE MODE")
+        running = sweeps.start()
+        wait_for_lock_wait(owner)
+        lease_ends_at = arrange.row(owner, message_id)["lease_expires_at"]
+        owner.execute("SELECT pg_sleep(extract(epoch FROM %s - now()) - 1.2)", [lease_ends_at])
+    running.result()
+    stored = arrange.row(owner, message_id)
+    # Under a fresh lease it is sent after all, and only then.
+    assert [attempt["outcome"] for attempt in stored["attempts"]] == ["handed_back", "accepted"]
+    assert stored["refunded_count"] == 1
+    assert sweeps.provider.counts.requests == 1
+
+
+def test_a_late_record_changes_nothing_and_is_told(
+    sweeps: Sweeps, owner: Connection, application: Connection
+) -> None:
+    """The provider answers when the lease is long settled: both ids are logged, the row stands."""
+    [message_id] = arrange.enqueue(owner, delivery="at_most_once")
+    sweeps.meets("slow", seconds=0.5)
+    running = sweeps.start()
+    assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=5)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
+    assert arrange.reap(application)["unknown"].failed == 1
+    before = arrange.row(owner, message_id)
+    assert running.result().counts["accepted_unrecorded"] == 1
+    assert arrange.row(owner, message_id) == before
+    assert len(sweeps.inbox()) == 1
+
+
+def test_time_that_runs_out_leaves_the_rest_claimable_and_uncounted(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
+) -> None:
+    """SCH-03: what cannot be sent in the time left is not held and has lost no attempt."""
+    environment(SEND_SLOTS="1")
+    ids = arrange.enqueue(owner, 10)
+    sweeps.meets("slow", seconds=0.6)
+    # A call needs 3 seconds of budget and margin, so the last may start 1.5 seconds from now.
+    tally = sweeps.run(seconds=4.5)
+    done = tally.counts["sent"]
+    assert 1 <= done < 10
+    assert arrange.statuses(owner) == {"sent": done, "pending": 10 - done}
+    for message_id in ids[done:]:
+        stored = arrange.row(owner, message_id)
+        assert stored["attempt_count"] == stored["refunded_count"]
+        assert stored["lease_owner"] is None
+
+
+def test_an_invocation_without_time_claims_nothing(sweeps: Sweeps, owner: Connection) -> None:
+    arrange.enqueue(owner)
+    assert sweeps.run(seconds=2.9).counts["claimed"] == 0
+    assert arrange.statuses(owner) == {"pending": 1}

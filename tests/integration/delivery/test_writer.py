@@ -1,0 +1,167 @@
+"""Group commit: shared statements, repeated until answered, and nobody pays for another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from postlease import outbox
+from postlease.database import Database, connect
+from postlease.delivery.writer import Writer
+from postlease.errors import DatabaseError, UnavailableError
+from postlease.model import Claim, Settlement
+from tests import arrange
+from tests.integration.delivery.test_time import wait_for_lock_wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postlease.database import Connection
+
+
+def soon() -> float:
+    return time.monotonic() + 10
+
+
+@pytest.fixture
+def writer(database: Database) -> Iterator[Writer]:
+    with Writer(database, provider="ses", needed=arrange.NEEDED) as running:
+        yield running
+
+
+def test_a_lone_request_is_written_at_once(
+    writer: Writer, owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    verdict = writer.authorize(outbox.Asked(message.claim, ()), until=soon())
+    assert verdict == outbox.Verdict("go", frozenset())
+    assert writer.record(arrange.sent(message.claim), until=soon())
+    assert arrange.row(owner, message_id)["status"] == "sent"
+
+
+def test_a_lost_lease_is_told_apart(
+    writer: Writer, owner: Connection, application: Connection
+) -> None:
+    arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    stranger = Claim(message.claim.message_id, "worker-b", 1)
+    assert writer.authorize(outbox.Asked(stranger, ()), until=soon()) is None
+    assert not writer.record(arrange.sent(stranger), until=soon())
+
+
+def test_requests_that_arrive_during_a_commit_share_the_next(
+    writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    arrange.enqueue(owner, 40)
+    claimed = arrange.dispatch(application, 40)
+    with ThreadPoolExecutor(40) as threads:
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute(
+                "SELECT FROM postlease.email_messages WHERE id = %s FOR UPDATE",
+                [claimed[0].claim.message_id],
+            )
+            first = threads.submit(writer.record, arrange.sent(claimed[0].claim), until=soon())
+            wait_for_lock_wait(owner)
+            rest = [
+                threads.submit(writer.record, arrange.sent(message.claim), until=soon())
+                for message in claimed[1:]
+            ]
+            while len(writer._records) < len(rest):
+                time.sleep(0.001)
+        assert all(answer.result() for answer in [first, *rest])
+    ends = owner.execute("SELECT DISTINCT finished_at FROM postlease.email_messages").fetchall()
+    assert len(ends) == 2
+
+
+def test_one_bad_row_in_a_batch_costs_only_itself(
+    writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    arrange.enqueue(owner, 4)
+    claimed = arrange.dispatch(application, 4)
+    nameless = Settlement(claimed[2].claim, "sent", "accepted")
+    settlements = [arrange.sent(message.claim) for message in claimed]
+    settlements[2] = nameless
+    with ThreadPoolExecutor(4) as threads:
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute("LOCK TABLE postlease.email_messages IN SHARE MODE")
+            answers = [
+                threads.submit(writer.record, settlement, until=soon())
+                for settlement in settlements
+            ]
+            wait_for_lock_wait(owner)
+        errors = [answer.exception() for answer in answers]
+    assert [type(error) for error in errors] == [
+        type(None),
+        type(None),
+        DatabaseError,
+        type(None),
+    ]
+    assert str(errors[2]) == "sqlstate 23514, constraint email_messages_sent_is_named"
+    assert arrange.statuses(owner) == {"sent": 3, "sending": 1}
+
+
+def test_a_broken_connection_is_replaced_and_the_record_repeated(
+    writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.dispatch(application)
+    with ThreadPoolExecutor(1) as threads, connect(owner_url) as blocker:
+        blocker.execute("BEGIN")
+        blocker.execute("SELECT FROM postlease.email_messages FOR UPDATE")
+        answer = threads.submit(writer.record, arrange.sent(message.claim), until=soon())
+        wait_for_lock_wait(owner)
+        owner.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        wait_for_lock_wait(owner)
+        blocker.execute("ROLLBACK")
+        assert answer.result()
+    assert arrange.row(owner, message_id)["status"] == "sent"
+
+
+def test_a_commit_whose_answer_was_lost_is_not_a_lost_lease(
+    writer: Writer, owner: Connection, application: Connection
+) -> None:
+    """What the first call wrote counts when the second finds it written."""
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.dispatch(application)
+    outbox.record(application, [arrange.sent(message.claim)])
+    assert writer.record(arrange.sent(message.claim), until=soon())
+    assert arrange.row(owner, message_id)["attempt_count"] == 1
+
+
+def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Connection) -> None:
+    away = Database(lambda *, refresh: "host=127.0.0.1 port=1 user=nobody dbname=none")
+    with Writer(away, provider="ses", needed=arrange.NEEDED) as writer:
+        until = time.monotonic() + 0.2
+        with pytest.raises(UnavailableError):
+            writer.record(arrange.sent(Claim(UUID(int=1), "worker-a", 1)), until=until)
+        assert time.monotonic() >= until
+
+
+def test_two_claims_of_one_message_are_never_in_one_batch(
+    writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    """A stale claim beside the living one must not hide it."""
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.dispatch(application)
+    stale = Claim(message_id, "worker-before", 1)
+    started = threading.Barrier(2)
+
+    def record(claim: Claim) -> bool:
+        started.wait()
+        return writer.record(arrange.sent(claim), until=soon())
+
+    with ThreadPoolExecutor(2) as threads:
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute("LOCK TABLE postlease.email_messages IN SHARE MODE")
+            answers = [threads.submit(record, claim) for claim in (stale, message.claim)]
+            wait_for_lock_wait(owner)
+        assert [answer.result() for answer in answers] == [False, True]

@@ -1,0 +1,126 @@
+"""What each outcome means for its message: a row a class."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from postlease import backoff
+from postlease.delivery import outcomes
+from postlease.model import (
+    Accepted,
+    Blocked,
+    Claim,
+    ClaimedMessage,
+    Deferred,
+    Outcome,
+    Rejected,
+    Settlement,
+    Throttled,
+    Unknown,
+    Unreachable,
+)
+
+CLAIM = Claim(UUID(int=1), "worker-a", 1)
+FIRST_STEP = timedelta(seconds=30)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def message(*, attempts_left: int = 4, attempt: int = 1) -> ClaimedMessage:
+    return ClaimedMessage(
+        claim=Claim(CLAIM.message_id, CLAIM.owner, attempt),
+        priority=50,
+        available_at=NOW,
+        created_at=NOW,
+        lease_expires_at=NOW,
+        template="receipt",
+        locale="en",
+        delivery="at_least_once",
+        attempts_left=attempts_left,
+        parameters={},
+        to_addresses=("reader@example.com",),
+        cc_addresses=(),
+        bcc_addresses=(),
+        from_address=None,
+        reply_to=None,
+        tags={},
+        token=None,
+        attachments=(),
+    )
+
+
+def settle(outcome: Outcome, **facts: int) -> Settlement | None:
+    return outcomes.settle(message(**facts), outcome, template_version="v1", chance=0.5)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (
+            Accepted("p-1"),
+            Settlement(CLAIM, "sent", "accepted", provider_message_id="p-1", template_version="v1"),
+        ),
+        (
+            Rejected("content"),
+            Settlement(CLAIM, "failed", "rejected", code="content", failure_reason="rejected"),
+        ),
+        (
+            Deferred("busy"),
+            Settlement(CLAIM, "pending", "deferred", code="busy", delay=FIRST_STEP),
+        ),
+        (
+            Unreachable("dns"),
+            Settlement(
+                CLAIM, "pending", "unreachable", code="dns", delay=FIRST_STEP, refunded=True
+            ),
+        ),
+        (
+            Throttled("rate"),
+            Settlement(
+                CLAIM,
+                "pending",
+                "throttled",
+                code="rate",
+                delay=outcomes.THROTTLE_DELAY,
+                refunded=True,
+            ),
+        ),
+        (
+            Blocked("paused"),
+            Settlement(CLAIM, "pending", "blocked", code="paused", delay=FIRST_STEP, refunded=True),
+        ),
+        (Unknown("timeout"), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_outcome_settles_its_message(outcome: Outcome, expected: Settlement | None) -> None:
+    assert settle(outcome) == expected
+
+
+def test_a_deferral_of_the_last_attempt_ends_the_message() -> None:
+    assert settle(Deferred("busy"), attempts_left=0) == Settlement(
+        CLAIM, "failed", "deferred", code="busy", failure_reason="attempts_exhausted"
+    )
+
+
+@pytest.mark.parametrize("outcome", [Unreachable("dns"), Throttled("rate"), Blocked("paused")])
+def test_what_is_not_the_message_s_fault_never_ends_it(outcome: Outcome) -> None:
+    settlement = settle(outcome, attempts_left=0)
+    assert settlement is not None
+    assert (settlement.status, settlement.refunded) == ("pending", True)
+
+
+def test_retries_wait_longer_each_time_and_then_the_same() -> None:
+    waits = [backoff.delay_after(failures, chance=0.5) for failures in range(1, 7)]
+    assert waits == [*backoff.STEPS, backoff.STEPS[-1], backoff.STEPS[-1]]
+    assert waits == sorted(waits)
+
+
+def test_what_failed_together_does_not_come_back_together() -> None:
+    """PSN-07: the first step of 500 messages is spread over thirty seconds."""
+    waits = [backoff.delay_after(1, chance=place / 500).total_seconds() for place in range(500)]
+    assert (min(waits), max(waits)) == (15, pytest.approx(45, abs=0.1))
+    buckets = [int(wait) for wait in waits]
+    assert max(buckets.count(bucket) for bucket in set(buckets)) <= 0.08 * 500
