@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from local import postgres
 from local.binaries import PostgresError
+from local.demo import DemoError, run_demo
 from local.follow import follow
 from local.stack import ROOT, Stack, StackError
 from local.web import AddressInUseError
@@ -30,6 +32,11 @@ def main() -> int:
         epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off.",
     )
     dev.add_argument("--verbose", action="store_true", help="show the functions' logs here too")
+    commands.add_parser(
+        "demo",
+        help="run the main road end to end, kill two sweeps, count what happened",
+        epilog="Variables: DATABASE_URL.",
+    )
     with_server = commands.add_parser(
         "postgres",
         help="run a command with DATABASE_URL set to a throw-away PostgreSQL",
@@ -41,8 +48,10 @@ def main() -> int:
     try:
         if arguments.command == "postgres":
             return _with_postgres(arguments.arguments)
+        if arguments.command == "demo":
+            return _demo()
         return _dev(verbose=arguments.verbose)
-    except (AddressInUseError, PostgresError, StackError) as error:
+    except (AddressInUseError, DemoError, PostgresError, StackError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -61,6 +70,19 @@ def _with_postgres(command: list[str]) -> int:
         return subprocess.run(command, env=environment, check=False).returncode
 
 
+def _demo() -> int:
+    logs = _log_folder(f"demo-{os.getpid()}")
+    status = 1
+    try:
+        status = run_demo(logs)
+    finally:
+        if logs is not None and status == 0:
+            shutil.rmtree(logs)
+        elif logs is not None:
+            print(f"the functions' logs are in {logs}", file=sys.stderr)
+    return status
+
+
 def _port() -> int:
     text = os.environ.get("PORT") or "8000"
     if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
@@ -71,7 +93,7 @@ def _port() -> int:
 def _dev(*, verbose: bool) -> int:
     schedules = os.environ.get("SCHEDULES", "on").lower() not in {"off", "0", "no", "false"}
     port = _port()
-    logs = _log_folder(port)
+    logs = _log_folder(f"dev-{port}") if port else None
     with Stack(port=port, schedules=schedules, logs=logs) as stack:
         print(
             _WELCOME.strip().format(
@@ -90,11 +112,9 @@ def _dev(*, verbose: bool) -> int:
     return 0
 
 
-def _log_folder(port: int) -> Path | None:
-    """Where the logs of a fixed port stay after the end; None when the tree is not ours."""
-    folder = ROOT / ".local" / "logs" / f"dev-{port}"
-    if port == 0:
-        return None
+def _log_folder(name: str) -> Path | None:
+    """Where logs stay after the end; None when the tree is not ours to write to."""
+    folder = ROOT / ".local" / "logs" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

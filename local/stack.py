@@ -57,10 +57,9 @@ class Stack:
     """Runs from `__enter__` to `__exit__`.
 
     settings are environment variables of every function, over the template's; timeouts are seconds
-    by function, over the template's. logs is a folder for logs that outlives the stack; it is emptied of older
-    ones first. database_url is the
-    server to use instead of DATABASE_URL's or a private one; the stack works in a database of its
-    own there, and drops it.
+    by function, over the template's. logs is a folder for logs that outlives the stack; older ones
+    in it are removed first. database_url is the server to use instead of DATABASE_URL's or a
+    private one; the stack works in a database of its own there, and drops it.
     """
 
     def __init__(
