@@ -126,6 +126,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def forget() -> None:
     """What a new process would not know."""
     if database.application.cache_info().currsize:
+        database.application().discard()  # cached apart from the same use asked for by name
         for use in USES:
             database.application(use).discard()
     database.application.cache_clear()

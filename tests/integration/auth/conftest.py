@@ -1,9 +1,11 @@
-"""The auth function's world: its environment, its secrets in an emulated AWS, its database."""
+"""The auth function's world: what a test sees of its database, and how it is called."""
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +17,11 @@ from postlease.model import TokenFacts
 from tests.deployed import KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
     from uuid import UUID
 
+EVENTS = Path(__file__).parents[3] / "events"
 
 TOKENS_OF = """
 SELECT t.id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash
@@ -108,3 +112,56 @@ def open_database(world: World, application_conninfo: str) -> Iterator[Callable[
 def signed_up(world: World, database: Database) -> Callable[[str], accounts.SignUp]:
     """Signs an address up."""
     return lambda email: accounts.sign_up(database, email=email)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer of the function."""
+
+    status: int
+    headers: dict[str, str]
+    text: str = field(repr=False)
+
+    @property
+    def json(self) -> Any:
+        """The body's value."""
+        return json.loads(self.text)
+
+    @property
+    def problem(self) -> str:
+        """The slug of the problem that this answer is."""
+        assert self.headers["content-type"] == "application/problem+json"
+        assert self.json["status"] == self.status
+        return str(self.json["type"]).removeprefix("urn:postlease:problem:")
+
+
+class Api:
+    """Calls the function's handler with the events that the gateway would send."""
+
+    def __init__(self, app: ModuleType) -> None:
+        self._app = app
+        self._event = json.loads((EVENTS / "auth-signup.json").read_text())
+
+    def event(self, event: Mapping[str, Any]) -> Reply:
+        """The answer to a whole event."""
+        answer = self._app.handler(event, None)
+        return Reply(answer["statusCode"], answer["headers"], answer["body"])
+
+    def call(self, method: str, path: str, body: object = None, /, **headers: str) -> Reply:
+        """The answer to one request; a body that is no text is sent as JSON."""
+        text = body if isinstance(body, str) or body is None else json.dumps(body)
+        sent = {"content-type": "application/json"} if text is not None else {}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        context = self._event["requestContext"]
+        context = {**context, "http": {**context["http"], "method": method, "path": path}}
+        event = {**self._event, "rawPath": path, "headers": sent, "requestContext": context}
+        event["body"] = text
+        return self.event(event)
+
+
+@pytest.fixture
+def api(world: World) -> Api:
+    """The auth function, started in its environment."""
+    from functions.auth import app  # noqa: PLC0415  its import reads the environment
+
+    return Api(app)
