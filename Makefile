@@ -20,3 +20,6 @@ dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=o
 
 test: setup  ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+schema: setup  ## write sql/schema.sql anew from the migrations
+	@$(RUN) -m local.schema

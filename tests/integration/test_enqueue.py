@@ -556,8 +556,8 @@ def test_a_token_mail_with_a_second_reader_is_refused_by_the_table_itself(
         with pytest.raises(psycopg.errors.CheckViolation) as caught:
             owner.execute(
                 sql.SQL(
-                    "UPDATE postlease.email_messages SET {0} = {0} || '{{second@example.com}}'::text[]"
-                    " WHERE id = %s"
+                    "UPDATE postlease.email_messages"
+                    " SET {0} = {0} || '{{second@example.com}}'::text[] WHERE id = %s"
                 ).format(sql.Identifier(column)),
                 [message_id],
             )

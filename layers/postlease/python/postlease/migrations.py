@@ -6,17 +6,20 @@ refused: the databases it already ran on would differ from those it runs on next
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
 from psycopg import sql
 
 from postlease.database import translated_errors
-from postlease.errors import ConfigurationError
+from postlease.errors import ConfigurationError, DatabaseError, PostleaseError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
@@ -28,6 +31,18 @@ _ALONE = "-- no transaction"
 _MIGRATION_NAME = re.compile(r"[0-9]{4}_[a-z0-9_]+\.sql")
 # One migrator at a time in this database; the number is arbitrary and ours.
 _LOCK = 0x706F73746C656173
+_LOCK_POLL_SECONDS = 0.1
+_PASSWORD_TRIES = 10
+
+# Asked again and again instead of waited for: a waiting statement keeps its snapshot, and a
+# CREATE INDEX CONCURRENTLY of the migrator that holds the lock would wait for that in turn.
+LOCK: LiteralString = """-- migrations.lock
+SELECT pg_try_advisory_lock(%(key)s) AS held
+"""
+
+UNLOCK: LiteralString = """-- migrations.unlock
+SELECT pg_advisory_unlock(%(key)s)
+"""
 
 BOOTSTRAP: LiteralString = """-- migrations.bootstrap
 CREATE SCHEMA IF NOT EXISTS postlease;
@@ -81,36 +96,65 @@ def migrate(connection: Connection, source: Path | Traversable) -> list[str]:
     """Bring the database to source's state; answers the names of the files that ran.
 
     Each file commits with its ledger entry. Waits for another migrator to end. Raises
-    ConfigurationError for a misnamed, doubled, missing or changed migration, before anything runs.
+    ConfigurationError for a misnamed, doubled, missing or changed migration, before anything runs,
+    and for a file that the database refuses, by the file's name: those before it stay applied.
     """
     migrations = read_files(source, "migrations")
     functions = read_files(source, "functions")
     _check_names(migrations)
-    with translated_errors():
-        # A session lock, because the files are transactions of their own; it ends with the session.
-        connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
-        try:
+    with _only_migrator(connection):
+        with translated_errors():
             connection.execute(BOOTSTRAP)
             applied = {row["name"]: row["sha256"] for row in connection.execute(LEDGER)}
-            _check_drift(migrations, applied)
-            due = [file for file in migrations if file.name not in applied]
-            # A migration may have changed what a function was compiled against: run them all.
-            due += [f for f in functions if due or applied.get(f.name) != f.sha256]
-            for file in due:
-                _apply(connection, file)
-        finally:
-            connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+        _check_drift(migrations, applied)
+        due = [file for file in migrations if file.name not in applied]
+        # A migration may have changed what a function was compiled against: run them all.
+        due += [f for f in functions if due or applied.get(f.name) != f.sha256]
+        for file in due:
+            _apply(connection, file)
     return [file.name for file in due]
 
 
 def set_application_password(connection: Connection, password: str) -> None:
-    """Let the application role log in with password; repeatable."""
+    """Let the application role log in with password; repeatable.
+
+    Only the password's SCRAM verifier leaves, so that no log of statements can hold the password.
+    """
+    verifier = connection.pgconn.encrypt_password(
+        password.encode(), APPLICATION_ROLE.encode(), b"scram-sha-256"
+    )
+    statement = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(
+        sql.Identifier(APPLICATION_ROLE), sql.Literal(verifier.decode())
+    )
+    for tries_left in reversed(range(_PASSWORD_TRIES)):
+        try:
+            with translated_errors():
+                connection.execute(statement)
+        except DatabaseError as error:
+            # XX000: a migrator of another database on this server just changed the same role.
+            if error.sqlstate != "XX000" or not tries_left:
+                raise
+            time.sleep(_LOCK_POLL_SECONDS)
+        else:
+            return
+
+
+@contextlib.contextmanager
+def _only_migrator(connection: Connection) -> Iterator[None]:
+    # A session lock, because the files are transactions of their own; it ends with the session.
     with translated_errors():
-        connection.execute(
-            sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(
-                sql.Identifier(APPLICATION_ROLE), sql.Literal(password)
-            )
-        )
+        while not _is_held(connection):
+            time.sleep(_LOCK_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(PostleaseError), translated_errors():
+            connection.execute(UNLOCK, {"key": _LOCK})
+
+
+def _is_held(connection: Connection) -> bool:
+    row = connection.execute(LOCK, {"key": _LOCK}).fetchone()
+    return bool(row and row["held"])
 
 
 def _check_names(migrations: list[SqlFile]) -> None:
@@ -136,10 +180,10 @@ def _check_drift(migrations: list[SqlFile], applied: dict[str, bytes]) -> None:
 
 def _apply(connection: Connection, file: SqlFile) -> None:
     note = {"name": file.name, "sha256": file.sha256}
-    if file.runs_alone:
-        connection.execute(file.text)
-        connection.execute(NOTE, note)
-        return
-    with connection.transaction():
-        connection.execute(file.text)
-        connection.execute(NOTE, note)
+    alone = contextlib.nullcontext() if file.runs_alone else connection.transaction()
+    try:
+        with translated_errors(), alone:
+            connection.execute(file.text)
+            connection.execute(NOTE, note)
+    except DatabaseError as error:
+        raise ConfigurationError(f"{file.name} was refused: {error}") from None

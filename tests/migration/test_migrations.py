@@ -1,0 +1,356 @@
+"""Forward only, once each, whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from postlease import migrations
+from postlease.database import connect
+from postlease.errors import ConfigurationError
+from tests.conftest import SQL
+from tests.migration import catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from postlease.database import Connection
+
+EVERY_FILE = [
+    file.name
+    for folder in ("migrations", "functions")
+    for file in migrations.read_files(SQL, folder)
+]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A copy of sql/ to change."""
+    for folder in ("migrations", "functions"):
+        shutil.copytree(SQL / folder, tmp_path / folder)
+    return tmp_path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A source of one migration and one function."""
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "functions").mkdir()
+    write(tmp_path, "migrations/0001_letters.sql", "CREATE TABLE postlease.letters (id integer);")
+    write(
+        tmp_path,
+        "functions/answer.sql",
+        "CREATE OR REPLACE FUNCTION postlease.answer() RETURNS integer LANGUAGE sql AS 'SELECT 1';",
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def url(owner_url: str, empty_database: Callable[[], str]) -> str:
+    return empty_database()
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[Connection]:
+    with connect(url) as opened:
+        yield opened
+
+
+def write(source: Path, name: str, text: str) -> None:
+    source.joinpath(name).write_text(text, "utf-8")
+
+
+def next_migration(source: Path) -> str:
+    """The name of the migration that comes next."""
+    return f"migrations/{len(list((source / 'migrations').iterdir())) + 1:04}_next.sql"
+
+
+def ledger(connection: Connection) -> dict[str, bytes]:
+    return {row["name"]: row["sha256"] for row in connection.execute(migrations.LEDGER)}
+
+
+def exists(connection: Connection, name: str) -> bool:
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL AS found", [name]).fetchone()
+    return bool(row and row["found"])
+
+
+def test_every_file_runs_in_order_and_stands_in_the_ledger(
+    connection: Connection, source: Path
+) -> None:
+    assert migrations.migrate(connection, source) == EVERY_FILE
+    assert sorted(ledger(connection)) == sorted(EVERY_FILE)
+
+
+def test_migrating_twice_changes_nothing(connection: Connection, source: Path) -> None:
+    migrations.migrate(connection, source)
+    before, noted = catalog.read(connection), ledger(connection)
+    assert migrations.migrate(connection, source) == []
+    assert catalog.differences(before, catalog.read(connection)) == []
+    assert ledger(connection) == noted
+
+
+def test_every_function_file_may_run_again_and_changes_nothing(
+    connection: Connection, source: Path
+) -> None:
+    migrations.migrate(connection, source)
+    before = catalog.read(connection)
+    connection.execute("DELETE FROM postlease.schema_migrations WHERE name LIKE 'functions/%'")
+    ran = migrations.migrate(connection, source)
+    assert ran == [name for name in EVERY_FILE if name.startswith("functions/")]
+    assert catalog.differences(before, catalog.read(connection)) == []
+
+
+@pytest.mark.parametrize("name", [n for n in EVERY_FILE if n.startswith("migrations/")])
+def test_a_migration_that_changed_after_it_was_applied_is_refused_by_name(
+    connection: Connection, source: Path, name: str
+) -> None:
+    migrations.migrate(connection, source)
+    before, noted = catalog.read(connection), ledger(connection)
+    write(source, name, source.joinpath(name).read_text("utf-8") + "\n")
+    write(source, "functions/answer.sql", "CREATE FUNCTION postlease.answer() ...")
+    with pytest.raises(ConfigurationError, match=f"^{name} changed after it was applied"):
+        migrations.migrate(connection, source)
+    assert catalog.differences(before, catalog.read(connection)) == []
+    assert ledger(connection) == noted
+
+
+def test_a_missing_migration_is_refused_by_name(connection: Connection, source: Path) -> None:
+    name = next_migration(source)
+    write(source, name, "CREATE TABLE postlease.letters (id integer)")
+    migrations.migrate(connection, source)
+    source.joinpath(name).unlink()
+    with pytest.raises(ConfigurationError, match=f"^{name} was applied here but is not among"):
+        migrations.migrate(connection, source)
+
+
+@pytest.mark.parametrize(
+    "name", ["2_next.sql", "00002_next.sql", "next.sql", "0002-next.sql", "0002_Next.sql"]
+)
+def test_a_misnamed_migration_is_refused_before_anything_runs(
+    connection: Connection, small: Path, name: str
+) -> None:
+    write(small, f"migrations/{name}", "SELECT 1")
+    with pytest.raises(ConfigurationError, match=f"not named NNNN_what.sql: {name}"):
+        migrations.migrate(connection, small)
+    assert not exists(connection, "postlease.schema_migrations")
+
+
+@pytest.mark.parametrize("name", ["0003_gap.sql", "0001_twice.sql", "0000_early.sql"])
+def test_a_gap_or_a_doubled_number_is_refused_before_anything_runs(
+    connection: Connection, small: Path, name: str
+) -> None:
+    write(small, f"migrations/{name}", "SELECT 1")
+    with pytest.raises(ConfigurationError, match="without a gap"):
+        migrations.migrate(connection, small)
+    assert not exists(connection, "postlease.schema_migrations")
+
+
+def test_files_of_another_kind_are_not_read(connection: Connection, small: Path) -> None:
+    write(small, "migrations/README.md", "DROP SCHEMA postlease")
+    write(small, "functions/answer.sql~", "DROP SCHEMA postlease")
+    assert migrations.migrate(connection, small) == [
+        "migrations/0001_letters.sql",
+        "functions/answer.sql",
+    ]
+
+
+def test_a_failing_migration_is_rolled_back_wholly_and_named(
+    connection: Connection, small: Path
+) -> None:
+    write(small, "migrations/0002_good.sql", "CREATE TABLE postlease.good (id integer)")
+    write(
+        small,
+        "migrations/0003_bad.sql",
+        "CREATE TABLE postlease.bad (id integer); SELECT 'canary' / 0;",
+    )
+    write(small, "migrations/0004_later.sql", "CREATE TABLE postlease.later (id integer)")
+    with pytest.raises(ConfigurationError, match=r"^migrations/0003_bad.sql was refused") as caught:
+        migrations.migrate(connection, small)
+    assert "canary" not in str(caught.value)
+    assert exists(connection, "postlease.good")
+    assert not exists(connection, "postlease.bad")
+    assert sorted(ledger(connection)) == ["migrations/0001_letters.sql", "migrations/0002_good.sql"]
+
+
+def test_a_mended_migration_goes_on_where_the_failing_one_stopped(
+    connection: Connection, small: Path
+) -> None:
+    write(small, "migrations/0002_bad.sql", "CREATE TABLE postlease.bad (id nothing)")
+    with pytest.raises(ConfigurationError):
+        migrations.migrate(connection, small)
+    write(small, "migrations/0002_bad.sql", "CREATE TABLE postlease.bad (id integer)")
+    assert migrations.migrate(connection, small) == [
+        "migrations/0002_bad.sql",
+        "functions/answer.sql",
+    ]
+
+
+CONCURRENTLY = (
+    "-- no transaction\n"
+    "CREATE INDEX CONCURRENTLY IF NOT EXISTS letters_by_id ON postlease.letters (id);\n"
+)
+
+
+def test_a_file_marked_no_transaction_runs_alone(connection: Connection, small: Path) -> None:
+    write(small, "migrations/0002_index.sql", CONCURRENTLY)
+    migrations.migrate(connection, small)
+    assert exists(connection, "postlease.letters_by_id")
+    assert "migrations/0002_index.sql" in ledger(connection)
+
+
+def test_the_same_statement_is_refused_without_the_mark(
+    connection: Connection, small: Path
+) -> None:
+    write(small, "migrations/0002_index.sql", CONCURRENTLY.partition("\n")[2])
+    with pytest.raises(ConfigurationError, match="sqlstate 25001"):
+        migrations.migrate(connection, small)
+
+
+def test_a_changed_function_is_applied_again_and_the_others_are_not(
+    connection: Connection, small: Path
+) -> None:
+    write(small, "functions/other.sql", "SELECT 1")
+    migrations.migrate(connection, small)
+    write(
+        small,
+        "functions/answer.sql",
+        "CREATE OR REPLACE FUNCTION postlease.answer() RETURNS integer LANGUAGE sql AS 'SELECT 2';",
+    )
+    assert migrations.migrate(connection, small) == ["functions/answer.sql"]
+    assert connection.execute("SELECT postlease.answer() AS n").fetchone() == {"n": 2}
+    assert migrations.migrate(connection, small) == []
+
+
+def test_a_changed_signature_leaves_no_older_function_behind(
+    connection: Connection, source: Path
+) -> None:
+    migrations.migrate(connection, source)
+    for name in ("enqueue_email", "enqueue_auth_email", "attempts_with"):
+        file = source / "functions" / f"{name}.sql"
+        file.write_text(
+            f"SELECT postlease.drop_signatures('{name}');\n"
+            f"CREATE FUNCTION postlease.{name}(other text) RETURNS text LANGUAGE sql AS 'SELECT 1';"
+        )
+    migrations.migrate(connection, source)
+    rows = connection.execute(
+        "SELECT p.oid::regprocedure::text AS name FROM pg_proc AS p"
+        " WHERE p.pronamespace = 'postlease'::regnamespace AND p.proname IN"
+        " ('enqueue_email', 'enqueue_auth_email', 'attempts_with')"
+    ).fetchall()
+    assert sorted(row["name"] for row in rows) == [
+        "postlease.attempts_with(text)",
+        "postlease.enqueue_auth_email(text)",
+        "postlease.enqueue_email(text)",
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n in EVERY_FILE if n.startswith("functions/")])
+def test_every_function_file_drops_older_signatures_and_ends_with_its_grants(name: str) -> None:
+    text = SQL.joinpath(name).read_text("utf-8")
+    function = name.removeprefix("functions/").removesuffix(".sql")
+    assert f"SELECT postlease.drop_signatures('{function}');" in text
+    assert f"REVOKE ALL ON FUNCTION postlease.{function}(" in text
+    assert text.index("REVOKE ALL") > text.index("CREATE FUNCTION")
+
+
+def test_a_new_migration_runs_every_function_again(connection: Connection, source: Path) -> None:
+    migrations.migrate(connection, source)
+    name = next_migration(source)
+    write(source, name, "ALTER TABLE postlease.email_messages ADD note text")
+    functions = [n for n in EVERY_FILE if n.startswith("functions/")]
+    assert migrations.migrate(connection, source) == [name, *functions]
+
+
+def test_two_migrators_at_once_both_succeed_and_each_file_runs_once(url: str, source: Path) -> None:
+    """Among them one that builds an index concurrently, which waits for every older snapshot."""
+    write(
+        source,
+        next_migration(source),
+        "-- no transaction\n"
+        "CREATE INDEX CONCURRENTLY IF NOT EXISTS by_locale ON postlease.email_messages (locale)",
+    )
+    start = threading.Barrier(4)
+
+    def run(_: int) -> list[str]:
+        with connect(url) as own:
+            start.wait()
+            return migrations.migrate(own, source)
+
+    with ThreadPoolExecutor(4) as threads:
+        ran = list(threads.map(run, range(4)))
+    assert sorted(map(len, ran)) == [0, 0, 0, len(EVERY_FILE) + 1]
+
+
+def test_a_migrator_waits_for_the_one_before_it_without_a_snapshot(
+    connection: Connection, url: str, small: Path
+) -> None:
+    """A waiting statement would keep the first one's concurrent index from ever ending."""
+    with connect(url) as first:
+        migrations.migrate(first, small)
+        write(small, "migrations/0002_index.sql", CONCURRENTLY)
+        with migrations._only_migrator(first):
+            second = threading.Thread(target=migrations.migrate, args=(connection, small))
+            second.start()
+            wait_until_it_asked(first, connection.info.backend_pid)
+            first.execute(CONCURRENTLY)
+            assert second.is_alive()
+        second.join()
+        assert "migrations/0002_index.sql" in ledger(first)
+
+
+def wait_until_it_asked(observer: Connection, pid: int) -> None:
+    """Return once the session of pid has asked for the migrators' lock."""
+    for _ in range(500):
+        row = observer.execute(
+            "SELECT query LIKE '-- migrations.lock%%' AS asked, pg_sleep(0.01)"
+            " FROM pg_stat_activity WHERE pid = %s",
+            [pid],
+        ).fetchone()
+        if row and row["asked"]:
+            return
+    raise AssertionError("the second migrator never asked")
+
+
+def test_a_migrator_that_fails_lets_the_next_one_in(
+    connection: Connection, url: str, small: Path
+) -> None:
+    write(small, "migrations/0002_bad.sql", "SELECT 1 / 0")
+    with pytest.raises(ConfigurationError):
+        migrations.migrate(connection, small)
+    write(small, "migrations/0002_bad.sql", "SELECT 1")
+    with connect(url) as other:
+        assert migrations.migrate(other, small)[0] == "migrations/0002_bad.sql"
+
+
+def test_migrators_of_two_databases_set_the_application_password_at_once(
+    owner_url: str, application_password: str
+) -> None:
+    """The role belongs to the server, so its row is everybody's."""
+    start = threading.Barrier(4)
+
+    def run(_: int) -> None:
+        with connect(owner_url) as own:
+            start.wait()
+            for _ in range(10):
+                migrations.set_application_password(own, application_password)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4)))
+
+
+def test_only_a_verifier_of_the_application_password_reaches_the_server(
+    connection: Connection, url: str, application_password: str
+) -> None:
+    migrations.set_application_password(connection, application_password)
+    with connect(url) as observer:
+        row = observer.execute(
+            "SELECT query FROM pg_stat_activity WHERE pid = %s", [connection.info.backend_pid]
+        ).fetchone()
+    assert row
+    assert "PASSWORD 'SCRAM-SHA-256$" in row["query"]
+    assert application_password not in row["query"]
