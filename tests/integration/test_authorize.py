@@ -65,6 +65,16 @@ def test_the_mark_needs_the_attempt(owner: Connection, application: Connection) 
     assert arrange.authorize(application, stranger) == {}
 
 
+def test_a_message_that_ended_gets_no_verdict(owner: Connection, application: Connection) -> None:
+    """QUE-03: a work item that comes twice finds its claim gone, and nothing is touched."""
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.dispatch(application)
+    outbox.record(application, [arrange.sent(message.claim)])
+    before = arrange.row(owner, message_id)
+    assert arrange.authorize(application, message.claim) == {}
+    assert arrange.row(owner, message_id) == before
+
+
 def test_a_message_that_is_over_its_time_is_not_sent(
     owner: Connection, application: Connection
 ) -> None:

@@ -147,6 +147,11 @@ def test_what_a_lost_worker_held_is_claimed_alone(
     assert not outbox.suspects_due(application)
 
 
+def test_an_ordinary_message_is_no_suspect(owner: Connection, application: Connection) -> None:
+    arrange.enqueue(owner)
+    assert not outbox.suspects_due(application)
+
+
 def test_threads_claiming_at_once_share_the_queue_without_overlap(
     owner: Connection, open_application: Callable[[], Connection]
 ) -> None:

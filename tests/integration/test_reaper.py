@@ -124,6 +124,29 @@ def test_a_message_whose_time_passed_before_its_turn_ends_expired_and_unsent(
     assert {arrange.row(owner, key)["status"] for key in (early, endless)} == {"pending"}
 
 
+def test_what_was_never_dispatched_is_not_unknown(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    arrange.claim(application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE + SECOND)
+    settled = outbox.reap_dispatched(
+        application, batch=100, grace=arrange.GRACE, max_attempts=arrange.MAX_ATTEMPTS
+    )
+    assert settled == Reaped(0, 0)
+    assert arrange.row(owner, message_id)["status"] == "sending"
+
+
+def test_a_message_that_is_being_sent_does_not_expire_under_its_sender(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    arrange.dispatch(application)
+    owner.execute("UPDATE postlease.email_messages SET expires_at = now() - interval '1 second'")
+    assert arrange.reap(application) == NOTHING
+    assert arrange.row(owner, message_id)["status"] == "sending"
+
+
 @pytest.mark.parametrize("dispatched", [False, True])
 def test_the_reaper_does_not_overwrite_what_was_recorded_meanwhile(
     owner: Connection, open_application: Callable[[], Connection], *, dispatched: bool
@@ -184,3 +207,14 @@ def test_the_metrics_tell_backlog_age_expired_leases_and_unknown_outcomes(
     found = outbox.backlog(application)
     assert (found.queued, found.sending, found.expired_leases, found.unknown) == (1, 2, 2, 1)
     assert found.oldest_due_seconds == pytest.approx(2 * 3600, abs=60)
+
+
+def test_only_messages_of_the_auth_api_have_a_public_state(
+    owner: Connection, application: Connection
+) -> None:
+    [foreign] = arrange.enqueue(owner)
+    own, _ = arrange.auth_message(owner)
+    assert outbox.event_state(application, foreign) is None
+    state = outbox.event_state(application, own)
+    assert state is not None
+    assert (state.status, state.failure_reason) == ("pending", None)

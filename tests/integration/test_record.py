@@ -94,6 +94,16 @@ def test_a_record_whose_commit_was_not_answered_counts_when_repeated(
     assert arrange.row(owner, message_id) == before
 
 
+def test_record_counts_nobody_else_s_entry_as_its_own(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.dispatch(application)
+    outbox.record(application, [arrange.sent(message.claim)])
+    stranger = Claim(message_id, "worker-b", message.claim.attempt)
+    assert outbox.record(application, [arrange.sent(stranger)]) == frozenset()
+
+
 def test_a_deferral_whose_commit_was_not_answered_counts_when_repeated(
     owner: Connection, application: Connection
 ) -> None:

@@ -1,0 +1,357 @@
+"""Every guard in a statement is held by a test: take it out, and the named test fails.
+
+A mutant is a statement with one condition removed or weakened. The test that promises the rule runs
+against it, in this process, and must not pass.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from postlease.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLAIMING = "postlease.outbox.claiming"
+DISPATCHING = "postlease.outbox.dispatching"
+RECORDING = "postlease.outbox.recording"
+REAPING = "postlease.outbox.reaping"
+ENQUEUEING = "postlease.outbox.enqueueing"
+WATCHING = "postlease.outbox.watching"
+
+HELD_OWNER = "AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"
+HELD_ATTEMPT = (
+    "AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]"
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """module.statement with fragment replaced, and the test module and name that must fail."""
+
+    module: str
+    statement: str
+    fragment: str
+    test: str
+    replacement: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = " ".join(self.fragment.split())
+        return f"{self.statement} without {words[:60]}"
+
+
+MUTANTS = [
+    # claim: one owner at a time, most urgent first, no more than asked
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "AND m.status = 'pending'",
+        "test_claim.test_two_workers_cannot_claim_the_same_pending_row",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        " SKIP LOCKED",
+        "test_claim.test_a_claim_skips_rows_that_another_worker_is_claiming",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "FOR NO KEY UPDATE SKIP LOCKED",
+        "test_claim.test_a_claim_skips_rows_that_another_worker_is_claiming",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "AND m.available_at <= now()",
+        "test_claim.test_a_message_is_not_claimed_before_its_time",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "AND (m.reaped_count > 0) = %(suspects)s",
+        "test_claim.test_what_a_lost_worker_held_is_claimed_alone",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "AND (m.available_at, m.id) > (class.floor_at, class.floor_id)",
+        "test_claim.test_a_claim_starts_behind_its_floor",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        ") AS picked\n    LIMIT %(slots)s",
+        "test_claim.test_auth_mail_behind_ten_thousand_bulk_messages_leaves_with_the_next_claim",
+        ") AS picked",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "AND m.priority = class.priority",
+        "test_claim.test_auth_mail_behind_ten_thousand_bulk_messages_leaves_with_the_next_claim",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "ORDER BY m.available_at, m.id",
+        "test_claim.test_a_class_is_claimed_oldest_first",
+        "ORDER BY m.id",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "attempt_count = m.attempt_count + 1",
+        "test_claim.test_a_claim_spends_the_attempt_before_anything_is_sent",
+        "attempt_count = m.attempt_count",
+    ),
+    Mutant(
+        CLAIMING,
+        "SUSPECTS_DUE",
+        "AND m.status = 'pending'",
+        "test_claim.test_what_a_lost_worker_held_is_claimed_alone",
+    ),
+    Mutant(
+        CLAIMING,
+        "SUSPECTS_DUE",
+        "AND m.reaped_count > 0",
+        "test_claim.test_an_ordinary_message_is_no_suspect",
+    ),
+    # authorize: the fence, and each reason not to send
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        HELD_OWNER,
+        "test_authorize.test_the_mark_needs_the_lease_owner",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        HELD_ATTEMPT,
+        "test_authorize.test_the_mark_needs_the_attempt",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "dispatched_at = CASE j.verdict WHEN 'go' THEN now() END,",
+        "test_authorize.test_go_sets_the_mark_and_names_the_provider",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHEN h.expires_at <= now() THEN 'expired'",
+        "test_authorize.test_a_message_that_is_over_its_time_is_not_sent",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'",
+        "test_authorize.test_token_expiry_is_checked_independently_of_delivery_retries",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL",
+        "test_authorize.test_a_mail_whose_token_was_replaced_or_used_is_stopped_while_sending",
+        "t.redeemed_at IS NOT NULL",
+        {"ended": "superseded_at"},
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL",
+        "test_authorize.test_a_mail_whose_token_was_replaced_or_used_is_stopped_while_sending",
+        "t.superseded_at IS NOT NULL",
+        {"ended": "redeemed_at"},
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHEN s.to_count = h.to_count THEN 'suppressed'",
+        "test_authorize.test_a_suppressed_recipient_ends_the_message",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "FILTER (WHERE a.is_to)",
+        "test_authorize.test_a_suppressed_copy_is_left_out_and_the_rest_goes",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "(s.expires_at IS NULL OR s.expires_at > now())",
+        "test_authorize.test_a_suppression_that_ended_holds_nothing_back",
+        "true",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "AND NOT (s.reason = 'complaint' AND h.priority = 0)",
+        "test_authorize.test_a_complaint_does_not_suppress_auth_mail",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHEN h.lease_expires_at < now() + %(needed)s::interval THEN 'no_room'",
+        "test_authorize.test_a_lease_without_room_for_the_call_hands_the_message_back",
+    ),
+    # record: the fence
+    Mutant(RECORDING, "RECORD", HELD_OWNER, "test_record.test_record_needs_the_lease_owner"),
+    Mutant(RECORDING, "RECORD", HELD_ATTEMPT, "test_record.test_record_needs_the_attempt"),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "refunded_count = m.refunded_count + (%(refunds)s::integer[])[h.place],",
+        "test_record.test_a_handed_back_message_is_due_at_once_and_lost_no_attempt",
+    ),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "THEN now() + (%(delays)s::interval[])[h.place]",
+        "test_record.test_a_deferred_message_waits_and_keeps_its_count",
+        "THEN now()",
+    ),
+    Mutant(
+        RECORDING,
+        "RECORDED_BEFORE",
+        "'owner', (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)],",
+        "test_record.test_record_counts_nobody_else_s_entry_as_its_own",
+    ),
+    Mutant(
+        RECORDING,
+        "RECORDED_BEFORE",
+        ",\n      'outcome', (%(outcomes)s::text[])[array_position(%(ids)s::uuid[], m.id)]",
+        "test_record.test_record_changes_nothing_after_the_message_ended",
+    ),
+    # reaper: only what is over, each by its own rule
+    Mutant(
+        REAPING,
+        "REAP_UNDISPATCHED",
+        "AND m.lease_expires_at < now()",
+        "test_reaper.test_the_reaper_leaves_a_running_lease_alone",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_UNDISPATCHED",
+        "AND m.dispatched_at IS NULL",
+        "test_reaper.test_a_dispatched_message_waits_for_the_grace",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_UNDISPATCHED",
+        " SKIP LOCKED",
+        "test_reaper.test_two_reapers_at_once_reap_each_message_once",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_UNDISPATCHED",
+        "reaped_count = m.reaped_count + 1,",
+        "test_reaper.test_the_third_lost_worker_ends_the_message",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_UNDISPATCHED",
+        "refunded_count = m.refunded_count + 1,",
+        "test_reaper.test_a_crashed_worker_s_lease_expires_without_an_operator_action",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_DISPATCHED",
+        " + %(grace)s::interval",
+        "test_reaper.test_a_dispatched_message_waits_for_the_grace",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_DISPATCHED",
+        "AND m.dispatched_at IS NOT NULL",
+        "test_reaper.test_what_was_never_dispatched_is_not_unknown",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_DISPATCHED",
+        "m.delivery = 'at_least_once'\n           AND ",
+        "test_reaper.test_an_unknown_message_is_never_sent_again_where_at_most_once_is_asked",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_DISPATCHED",
+        "AND m.unknown_count = 0",
+        "test_reaper.test_an_unknown_message_is_sent_again_once_where_at_least_once_is_asked",
+    ),
+    Mutant(
+        REAPING,
+        "REAP_DISPATCHED",
+        "AND m.attempt_count - m.refunded_count < coalesce(m.max_attempts, %(max_attempts)s)",
+        "test_reaper.test_an_unknown_last_attempt_ends_the_message",
+    ),
+    Mutant(
+        REAPING,
+        "EXPIRE_WAITING",
+        "AND m.status = 'pending'",
+        "test_reaper.test_a_message_that_is_being_sent_does_not_expire_under_its_sender",
+    ),
+    Mutant(
+        REAPING,
+        "EXPIRE_WAITING",
+        "AND m.expires_at <= now()",
+        "test_reaper.test_a_message_whose_time_passed_before_its_turn_ends_expired_and_unsent",
+    ),
+    # supersede and look up
+    Mutant(
+        ENQUEUEING,
+        "SUPERSEDE",
+        "AND m.status = 'pending'",
+        "test_enqueue.test_superseding_leaves_what_is_being_sent_or_finished_alone",
+    ),
+    Mutant(
+        WATCHING,
+        "EVENT_STATE",
+        " AND m.priority = 0",
+        "test_reaper.test_only_messages_of_the_auth_api_have_a_public_state",
+    ),
+]
+
+
+def load(test: str) -> Callable[..., None]:
+    """The test function behind `module.function` of the integration tests."""
+    module, _, name = test.rpartition(".")
+    found: Callable[..., None] = getattr(
+        importlib.import_module(f"tests.integration.{module}"), name
+    )
+    return found
+
+
+def passes(test: Callable[..., None], arguments: dict[str, Any]) -> bool:
+    """Whether the test's promise holds; any exception but bad SQL says that it does not."""
+    try:
+        test(**arguments)
+    except DatabaseError as error:
+        if (error.sqlstate or "").startswith("42"):
+            raise AssertionError("the mutant is not valid SQL") from None
+        return False
+    except Exception:  # noqa: BLE001 - a broken promise may show in any way
+        return False
+    return True
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_statement_without_its_guard_breaks_a_promise(
+    mutant: Mutant, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(mutant.module)
+    statement: str = getattr(module, mutant.statement)
+    assert mutant.fragment in statement, "the guard is worded otherwise now"
+    test = load(mutant.test)
+    wanted = [name for name in inspect.signature(test).parameters if name not in mutant.arguments]
+    arguments = {name: request.getfixturevalue(name) for name in wanted} | mutant.arguments
+    monkeypatch.setattr(
+        module, mutant.statement, statement.replace(mutant.fragment, mutant.replacement)
+    )
+    assert not passes(test, arguments), f"{mutant.test} does not miss the guard"
