@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from postlease.model import event_id
 
 from local.evidence import Evidence, Message, collect
+from postlease.model import event_id
 
 if TYPE_CHECKING:
     from postlease.database import Connection
