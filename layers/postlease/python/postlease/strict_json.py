@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections import Counter
 from typing import Any, NoReturn
 
 from postlease.errors import MalformedInputError
@@ -19,6 +21,7 @@ _INTEGER_BITS = 63
 # int() takes longer than linear time; nothing with more digits fits into 64 bits anyway.
 _LONGEST_INTEGER = 20
 _LONGEST_NAME = 64
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Doubled(dict[str, Any]):
@@ -67,13 +70,10 @@ def child(pointer: str, name: str) -> str:
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(members)
-    if len(result) != len(members):
-        seen: set[str] = set()
-        for name, _ in members:
-            if name in seen:
-                return _Doubled(name)
-            seen.add(name)
-    return result
+    if len(result) == len(members):
+        return result
+    counted = Counter(name for name, _ in members)
+    return _Doubled(next(name for name, times in counted.items() if times > 1))
 
 
 def _integer(digits: str) -> int | _BadNumber:
@@ -114,7 +114,7 @@ def _check(value: Any) -> None:
 def _check_text(pointer: str, text: str) -> None:
     if "\0" in text:
         _refuse(pointer, "a NUL character is not allowed")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         _refuse(pointer, "half of a surrogate pair is not a character")
 
 
