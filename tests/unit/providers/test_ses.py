@@ -462,11 +462,13 @@ def test_a_request_that_the_sdk_refuses_is_this_message_s_fault(server: SesServe
 
 def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(server: SesServer) -> None:
     """SES-06."""
-    assert provider().send(replace(mail(), content=b"x" * (ses.LARGEST + 1))) == Rejected(
-        "too_large"
-    )
+    patient = replace(TIMES, read_timeout=timedelta(seconds=30))
+    provider = SesProvider(patient, configuration_set=None, connections=1)
+    largest = replace(mail(), content=b"x" * ses.LARGEST)
+    larger = replace(mail(), content=largest.content + b"x")
+    assert provider.send(larger) == Rejected("too_large")
     assert server.requests == []
-    assert provider().send(replace(mail(), content=b"x" * ses.LARGEST)) == Accepted("ses-1")
+    assert provider.send(largest) == Accepted("ses-1")
 
 
 def test_threads_share_one_client_made_at_the_first_mail(server: SesServer) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import boto3
 import pytest
+from aws_lambda_powertools.utilities import parameters
 from moto import mock_aws
 
 from postlease.config import Smtp, TimeRules
@@ -337,10 +338,12 @@ def test_a_secret_store_that_does_not_answer_is_unreachable() -> None:
 @mock_aws
 def test_credentials_are_read_from_their_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    parameters.clear_caches()  # type: ignore[no-untyped-call]
     secret = json.dumps({"username": "user", "password": "secret"})
     store = boto3.client("secretsmanager")
     arn = store.create_secret(Name="relay", SecretString=secret)["ARN"]
     assert stored_credentials(arn)() == ("user", "secret")
+    parameters.clear_caches()  # type: ignore[no-untyped-call]
 
 
 def test_an_accepted_mail_is_reported_without_waiting_for_a_farewell() -> None:
