@@ -2,24 +2,65 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := PYTHONPATH=.:layers/postlease/python $(BIN)/python
+SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
+# COVERAGE=1 measures the tests and holds them to the limit in pyproject.toml.
+MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test check lint types imports template build-sam test-debian coverage lock schema
+.PHONY: help setup setup-sam demo dev test check lint types imports template build test-debian \
+	schema format lock
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup:  ## make .venv with the locked development dependencies
 	@$(PYTHON) local/bootstrap.py
 
-demo: setup  ## run the main task end to end and print what happened
+setup-sam:  ## make .venv-sam with AWS SAM CLI, which pins its own boto3
+	@$(PYTHON) local/bootstrap.py --environment sam
+
+demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
 
 dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off)
 	@$(RUN) -m local dev
 
-test: setup  ## run the tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup  ## run the tests (ARGS for pytest)
+	@$(BIN)/python -m pytest $(MEASURE) $(ARGS)
+
+check: COVERAGE = 1
+check: lint types imports template build test test-debian  ## all that CI runs: checks, builds, tests
+	@echo "check: all green"
+
+lint: setup  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup  ## mypy --strict
+	@$(BIN)/mypy
+
+imports: setup  ## the import contracts
+	@PYTHONPATH=.:layers/postlease/python $(BIN)/lint-imports
+
+template: setup-sam  ## sam validate --lint
+	@$(SAM) validate --lint
+
+build: setup setup-sam  ## sam build, for both processors (wants python3.13)
+	@folder=$$($(BIN)/python -m local.python313) && PATH="$$folder:$$PATH" $(SAM) build
+
+test-debian: setup  ## the database's tests on Debian's PostgreSQL, which is older than the embedded
+	@folder=$$($(BIN)/python -m local.debian_postgres) && POSTGRES_BIN=$$folder \
+		$(BIN)/python -m pytest tests/integration tests/migration tests/mutants $(ARGS)
 
 schema: setup  ## write sql/schema.sql anew from the migrations
 	@$(RUN) -m local.schema
+
+format: setup  ## let ruff write the format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: setup  ## resolve all dependencies anew, for every supported Python
+	@$(PYTHON) -m venv .local/lock && .local/lock/bin/python -m pip install -q uv==0.13.9
+	@for name in layers/dependencies/requirements requirements/dev requirements/sam; do \
+		.local/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+			--no-emit-index-url --no-header -o $$name.txt $$name.in || exit 1; done

@@ -1,0 +1,159 @@
+"""The product itself: its functions as processes under the runtime client, killed for real."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from local.stack import Stack
+from tests import arrange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from postlease.database import Connection
+
+TIMES = {
+    "CALL_BUDGET_SECONDS": "2",
+    "CONNECT_TIMEOUT_SECONDS": "0.5",
+    "READ_TIMEOUT_SECONDS": "1.4",
+    "START_MARGIN_SECONDS": "1",
+    "CALLER_MARGIN_SECONDS": "2",
+    "LEASE_SECONDS": "6",
+    "UNKNOWN_GRACE_SECONDS": "8",
+    "SWEEP_TIMEOUT_SECONDS": "10",
+    "SWEEP_LINGER_SECONDS": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def product(server_url: str) -> Iterator[Stack]:
+    """The product, with the times of a deployment scaled down."""
+    with Stack(database_url=server_url, settings=TIMES, timeouts={"sweep": 10}) as stack:
+        yield stack
+
+
+@pytest.fixture
+def rows(product: Stack) -> Iterator[Connection]:
+    """The owner's connection to the product's database, with its messages gone."""
+    product.provider.inbox.clear()
+    product.set_faults("accept")
+    with psycopg.connect(product.database_url, autocommit=True, row_factory=dict_row) as owner:
+        owner.execute("TRUNCATE postlease.email_messages CASCADE")
+        yield owner
+
+
+def pass_time(owner: Connection, seconds: int) -> None:
+    """Move every lease into the past, as if so much time had gone by."""
+    owner.execute(
+        "UPDATE postlease.email_messages SET claimed_at = claimed_at - %(by)s::interval,"
+        " lease_expires_at = lease_expires_at - %(by)s::interval,"
+        " dispatched_at = dispatched_at - %(by)s::interval WHERE status = 'sending'",
+        {"by": f"{seconds} seconds"},
+    )
+
+
+def test_two_sweeps_started_together_send_each_due_message_exactly_once(
+    product: Stack, rows: Connection
+) -> None:
+    """QUE-01, SCH-01: the same schedule event twice, in two processes, over 500 messages."""
+    ids = arrange.enqueue(rows, 500)
+    event = product.trigger_event("sweep")
+    with ThreadPoolExecutor(2) as threads:
+        results = list(threads.map(product.invoke, ["sweep", "sweep"], [event, event]))
+    while arrange.statuses(rows).get("pending"):
+        results.append(product.invoke("sweep"))
+    assert sum(result["claimed"] for result in results) == 500
+    assert all(result["claimed"] for result in results[:2]), "the two did not share the work"
+    mails = [mail["message_id"] for mail in product.inbox()]
+    assert len(mails) == len(set(mails)) == len(ids)
+    assert arrange.statuses(rows) == {"sent": 500}
+
+
+def test_the_reaper_gives_back_what_a_killed_sweep_held(product: Stack, rows: Connection) -> None:
+    """LSE-03: killed before acceptance, recovered by the next reaper and sweep, sent once."""
+    arrange.enqueue(rows, 5)
+    product.set_faults("stall")
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(product.run, "sweep")
+        assert product.provider.wait_for(lambda counts: counts.held == 5, seconds=10)
+        assert product.kill("sweep")
+        assert running.result().error is not None
+    assert arrange.statuses(rows) == {"sending": 5}
+    product.set_faults("accept")
+    assert sum(product.invoke("reaper").values()) == 0, "the grace is not over"
+    pass_time(rows, 15)
+    assert product.invoke("reaper")["unknown_returned"] == 5
+    assert product.invoke("sweep")["sent"] == 5
+    mails = [mail["message_id"] for mail in product.inbox()]
+    assert len(mails) == len(set(mails)) == 5
+
+
+def test_a_sweep_killed_after_acceptance_is_settled_by_the_policy(
+    product: Stack, rows: Connection
+) -> None:
+    arrange.enqueue(rows, delivery="at_most_once")
+    product.set_faults("lose_response", times=1)
+    assert product.invoke("sweep")["unknown"] == 1
+    pass_time(rows, 15)
+    assert product.invoke("reaper")["unknown_failed"] == 1
+    assert product.invoke("sweep")["claimed"] == 0
+    assert len(product.inbox()) == 1
+    row = rows.execute("SELECT status, failure_reason FROM postlease.email_messages").fetchone()
+    assert row == {"status": "failed", "failure_reason": "outcome_unknown"}
+
+
+def test_a_database_that_was_restarted_between_invocations_is_found_again(
+    product: Stack, rows: Connection
+) -> None:
+    """DBL-01: every kept connection is dead, and the next invocation does not notice."""
+    product.invoke("sweep")
+    rows.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE usename = 'postlease_application' AND datname = current_database()"
+    )
+    arrange.enqueue(rows)
+    assert product.invoke("sweep")["sent"] == 1
+
+
+def test_a_message_that_kills_its_worker_ends_alone(server_url: str, tmp_path: Path) -> None:
+    """A template that never ends costs its invocation three times; the others are sent."""
+    folder = tmp_path / "endless" / "en"
+    folder.mkdir(parents=True)
+    (tmp_path / "endless" / "sample.json").write_text("{}")
+    for name in ("subject.txt.j2", "body.txt.j2", "body.html.j2"):
+        (folder / name).write_text(
+            "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
+        )
+    settings = TIMES | {
+        "TEMPLATES_DIRECTORY": str(tmp_path),
+        "CALL_BUDGET_SECONDS": "1",
+        "READ_TIMEOUT_SECONDS": "0.4",
+        "START_MARGIN_SECONDS": "0.5",
+    }
+    with (
+        Stack(database_url=server_url, settings=settings, timeouts={"sweep": 3}) as stack,
+        psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as owner,
+    ):
+        arrange.enqueue(owner, 2)
+        [poison] = arrange.enqueue(owner, template="endless", to=["poison@example.com"])
+        arrange.enqueue(owner, 2, to=["later@example.com"])
+        lost = 0
+        deadline = time.monotonic() + 60
+        while arrange.row(owner, poison)["status"] != "failed" and time.monotonic() < deadline:
+            lost += stack.run("sweep").error is not None
+            pass_time(owner, 7)
+            stack.invoke("reaper")
+        stored = arrange.row(owner, poison)
+        assert (stored["status"], stored["failure_reason"]) == ("failed", "worker_lost")
+        assert lost == 3
+        assert stored["attempt_count"] == stored["refunded_count"] == 3
+        stack.run("sweep")
+        assert arrange.statuses(owner) == {"failed": 1, "sent": 4}
+        assert len(stack.inbox()) == 4
