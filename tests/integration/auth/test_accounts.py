@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -261,9 +261,10 @@ def test_a_sub_address_gets_its_account_but_no_second_mail_inside_the_cooldown(
 def test_a_resend_for_an_unknown_address_stores_the_cooldown_alone(
     world: World, database: Database
 ) -> None:
+    accounts.sign_up(database, email="bob@example.com")
     accounts.resend_verification(database, email=ADDRESS)
-    assert world.count("rate_limits") == 1
-    assert world.count("users") == world.count("email_messages") == 0
+    assert world.count("rate_limits") == 2
+    assert world.count("users") == world.count("email_messages") == 1
 
 
 def test_a_cooldown_without_a_mail_does_not_swallow_the_sign_up(
@@ -294,6 +295,78 @@ def test_parallel_resends_send_one_mail(
     answers = together(20, lambda n: accounts.resend_verification(processes[n], email=ADDRESS))
     assert answers == [None] * 20
     assert [m["status"] for m in world.rows(MESSAGES)] == ["failed", "pending"]
+
+
+def test_a_resend_waits_for_whoever_changes_the_user_and_sees_the_change(
+    world: World, database: Database, application_conninfo: str
+) -> None:
+    answer = accounts.sign_up(database, email=ADDRESS)
+    world.end_cooldowns()
+    with psycopg.connect(application_conninfo) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(
+            "UPDATE postlease.users SET verified_at = now() WHERE id = %s", [answer.user_id]
+        )
+        waiting = pool.submit(accounts.resend_verification, database, email=ADDRESS)
+        world.wait_until_blocked()
+        other.commit()
+        waiting.result(timeout=10)
+    assert world.rows(MESSAGES)[-1]["template"] == "account_exists"
+
+
+def test_a_resend_leaves_other_users_and_other_purposes_alone(
+    world: World, database: Database
+) -> None:
+    answer = accounts.sign_up(database, email=ADDRESS)
+    accounts.sign_up(database, email="bob@example.com")
+    world.owner.execute(
+        "INSERT INTO postlease.verification_tokens"
+        " (user_id, purpose, version, token_hash, key_id, expires_at)"
+        " VALUES (%s, 'reset_password', 7, sha256('x'), 'k2', now() + interval '1 hour')",
+        [answer.user_id],
+    )
+    world.end_cooldowns()
+    accounts.resend_verification(database, email=ADDRESS)
+    live = world.rows(
+        "SELECT u.email, t.purpose, t.version FROM postlease.verification_tokens AS t"
+        " JOIN postlease.users AS u ON u.id = t.user_id WHERE t.superseded_at IS NULL"
+    )
+    assert sorted(tuple(row.values()) for row in live) == [
+        (ADDRESS, "reset_password", 7),
+        (ADDRESS, "verify_email", 2),
+        ("bob@example.com", "verify_email", 1),
+    ]
+
+
+def test_a_token_is_superseded_once(world: World, database: Database) -> None:
+    accounts.sign_up(database, email=ADDRESS)
+    first_end = "SELECT superseded_at FROM postlease.verification_tokens WHERE version = 1"
+    world.end_cooldowns()
+    accounts.resend_verification(database, email=ADDRESS)
+    before = world.rows(first_end)
+    world.end_cooldowns()
+    accounts.resend_verification(database, email=ADDRESS)
+    assert world.rows(first_end) == before
+
+
+def test_a_redeemed_token_is_never_superseded(world: World, database: Database) -> None:
+    """An address that is no longer proven can be proven again, by a new token."""
+    accounts.sign_up(database, email=ADDRESS)
+    accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
+    world.owner.execute("UPDATE postlease.users SET verified_at = NULL")
+    accounts.resend_verification(database, email=ADDRESS)
+    [first, second] = world.rows(
+        "SELECT redeemed_at, superseded_at FROM postlease.verification_tokens ORDER BY version"
+    )
+    assert first["redeemed_at"] is not None
+    assert first["superseded_at"] is second["redeemed_at"] is second["superseded_at"] is None
+    assert accounts.verify(database, token=world.tokens_of(ADDRESS)[1])
+
+
+def test_an_address_proven_otherwise_keeps_its_time(world: World, database: Database) -> None:
+    answer = accounts.sign_up(database, email=ADDRESS)
+    world.owner.execute("UPDATE postlease.users SET verified_at = now() - interval '1 day'")
+    before = world.user(answer.user_id)["verified_at"]
+    assert accounts.verify(database, token=world.tokens_of(ADDRESS)[0]).verified_at == before
 
 
 def test_a_resend_for_a_verified_account_says_that_it_exists(
@@ -365,6 +438,8 @@ def test_fifty_parallel_redemptions_change_one_row_and_all_succeed(
     answers = together(50, lambda n: accounts.verify(processes[n], token=token))
     assert set(answers) == {answers[0]}
     assert isinstance(answers[0], accounts.Verified)
+    [row] = world.rows("SELECT redeemed_at FROM postlease.verification_tokens")
+    assert row["redeemed_at"] == answers[0].verified_at
 
 
 def test_an_expired_token_changes_nothing(world: World, database: Database) -> None:
@@ -573,9 +648,12 @@ def test_every_state_has_its_public_word(
     assert (found.finished_at is not None) == ended
 
 
-def test_an_event_that_never_was_is_unknown(world: World, database: Database) -> None:
-    now = world.rows("SELECT postlease.uuid_v7() AS id")[0]["id"]
-    assert accounts.event_status(database, event_id(now)) == "unknown"
+def test_an_event_within_retention_that_is_not_there_is_unknown(
+    world: World, database: Database
+) -> None:
+    id_now = world.rows("SELECT postlease.uuid_v7() AS id")[0]["id"]
+    an_hour_ago = UUID(int=id_now.int - (3_600_000 << 80))
+    assert accounts.event_status(database, event_id(an_hour_ago)) == "unknown"
 
 
 def test_an_event_older_than_retention_is_purged(world: World, database: Database) -> None:

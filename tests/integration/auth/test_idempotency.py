@@ -82,6 +82,26 @@ def test_the_first_request_runs_and_the_second_gets_its_answer(
     assert stored == idempotency.StoredAnswer(202, {"a": 1})
 
 
+def test_an_answer_once_stored_is_never_replaced(world: World, database: Database) -> None:
+    with database.transaction() as connection:
+        idempotency.begin(connection, KEY, lifetime=DAY)
+        idempotency.finish(connection, KEY, status_code=202, response={"a": 1})
+        idempotency.finish(connection, KEY, status_code=500, response={"a": 2})
+        stored = idempotency.begin(connection, KEY, lifetime=DAY)
+    assert stored == idempotency.StoredAnswer(202, {"a": 1})
+
+
+def test_keys_do_not_share_an_answer(world: World, database: Database) -> None:
+    second = Key(key_digest=b"2" * 32, request_digest=KEY.request_digest)
+    with database.transaction() as connection:
+        for key in (KEY, second):
+            assert idempotency.begin(connection, key, lifetime=DAY) is None
+        idempotency.finish(connection, KEY, status_code=202, response={"a": 1})
+        idempotency.finish(connection, second, status_code=202, response={"a": 2})
+        stored = [idempotency.begin(connection, key, lifetime=DAY) for key in (KEY, second)]
+    assert [answer and answer.response for answer in stored] == [{"a": 1}, {"a": 2}]
+
+
 def test_another_request_under_the_same_key_is_a_conflict(world: World, database: Database) -> None:
     with database.transaction() as connection:
         idempotency.begin(connection, KEY, lifetime=DAY)

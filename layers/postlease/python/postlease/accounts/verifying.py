@@ -28,13 +28,6 @@ LOCK_USER: LiteralString = """-- accounts.lock_user
 SELECT FROM postlease.users WHERE id = %(user_id)s FOR NO KEY UPDATE
 """
 
-STATE: LiteralString = """-- accounts.token_state
-SELECT t.redeemed_at, t.superseded_at, t.expires_at <= now() AS is_expired, u.verified_at
-FROM postlease.verification_tokens AS t
-JOIN postlease.users AS u ON u.id = t.user_id
-WHERE t.id = %(id)s
-"""
-
 REDEEM: LiteralString = """-- accounts.redeem
 WITH redeemed AS (
     UPDATE postlease.verification_tokens SET redeemed_at = now()
@@ -44,6 +37,13 @@ WITH redeemed AS (
 UPDATE postlease.users AS u SET verified_at = coalesce(u.verified_at, now())
 FROM redeemed WHERE u.id = redeemed.user_id
 RETURNING u.verified_at
+"""
+
+WHY_NOT: LiteralString = """-- accounts.why_not_redeemed
+SELECT t.redeemed_at, t.superseded_at, u.verified_at
+FROM postlease.verification_tokens AS t
+JOIN postlease.users AS u ON u.id = t.user_id
+WHERE t.id = %(id)s
 """
 
 
@@ -80,20 +80,18 @@ def verify(database: Database, *, token: str) -> Verified:
 def _redeem(connection: Connection, token_id: UUID, user_id: UUID) -> Verified:
     """Redeem under the user's lock, which every change of a user's tokens takes first."""
     connection.execute(LOCK_USER, {"user_id": user_id})
-    state = connection.execute(STATE, {"id": token_id}).fetchone()
-    if state is None:  # retention took it meanwhile
+    redeemed = connection.execute(REDEEM, {"id": token_id}).fetchone()
+    if redeemed is not None:
+        outbox.supersede(connection, [token_id])
+        return Verified(user_id, redeemed["verified_at"])
+    found = connection.execute(WHY_NOT, {"id": token_id}).fetchone()
+    if found is None:  # retention took it meanwhile
         raise TokenError("token-invalid")
-    if state["redeemed_at"] is not None:
-        return _repeated(user_id, state)
-    if state["superseded_at"] is not None:
+    if found["redeemed_at"] is not None:
+        return _repeated(user_id, found)
+    if found["superseded_at"] is not None:
         raise TokenError("token-superseded")
-    if state["is_expired"]:
-        raise TokenError("token-expired")
-    row = connection.execute(REDEEM, {"id": token_id}).fetchone()
-    if row is None:  # the lock kept the state that we have just read
-        raise AssertionError(REDEEM)
-    outbox.supersede(connection, [token_id])
-    return Verified(user_id, row["verified_at"])
+    raise TokenError("token-expired")
 
 
 def _repeated(user_id: UUID, row: Row) -> Verified:
