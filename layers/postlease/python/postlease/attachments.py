@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease.config import settings
@@ -28,6 +29,7 @@ _GONE = ("NoSuchKey", "NoSuchVersion", "404")
 NOTED: LiteralString = """-- attachments.noted
 SELECT d.id, d.storage_ref, d.version_id
 FROM postlease.attachment_deletions AS d
+WHERE d.id > %(after)s
 ORDER BY d.id
 LIMIT %(limit)s
 """
@@ -87,26 +89,44 @@ def _load(reference: AttachmentReference) -> Attachment:
     return Attachment(reference.filename, reference.content_type, content)
 
 
-def delete_noted(connection: Connection) -> int:
-    """Delete up to DELETE_LIMIT objects whose messages are gone; answers how many are no more.
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """One round over the notes.
+
+    refused: objects that the storage would not delete; their notes stay. last: the last note looked
+    at, to go on after; None when no note was left.
+    """
+
+    objects: int
+    refused: int
+    last: int | None
+
+
+def delete_noted(connection: Connection, *, after: int = 0) -> Deleted:
+    """Delete up to DELETE_LIMIT objects whose messages are gone, from the note behind after on.
 
     The objects go first, then the notes: a crash in between deletes the same objects again, which
     changes nothing. Deletes by key and version, so that no delete marker stays behind. Call it
-    outside of a transaction.
+    outside of a transaction. Raises UnavailableError when the storage does not answer.
     """
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415
 
     with translated_errors():
-        rows = connection.execute(NOTED, {"limit": DELETE_LIMIT}).fetchall()
+        rows = connection.execute(NOTED, {"after": after, "limit": DELETE_LIMIT}).fetchall()
     if not rows:
-        return 0
-    objects = [_identifier(row["storage_ref"], row["version_id"]) for row in rows]
+        return Deleted(objects=0, refused=0, last=None)
+    named: list[ObjectIdentifierTypeDef] = [
+        {"Key": row["storage_ref"], "VersionId": row["version_id"]} for row in rows
+    ]
     try:
         answer = _s3().delete_objects(
-            Bucket=settings().attachments_bucket, Delete={"Objects": objects, "Quiet": True}
+            Bucket=settings().attachments_bucket, Delete={"Objects": named, "Quiet": True}
         )
-    except (BotoCoreError, ClientError, HTTPClientError, OSError):
+    except ClientError:
+        raise UnavailableError("the attachment storage refused") from None
+    except (BotoCoreError, HTTPClientError, OSError):
         raise UnavailableError("the attachment storage does not answer") from None
+    # Some storages leave the version out of a refusal: then it stands for all of the key's.
     refused = {(error.get("Key"), error.get("VersionId")) for error in answer.get("Errors", [])}
     ids = [
         row["id"]
@@ -114,11 +134,5 @@ def delete_noted(connection: Connection) -> int:
         if not {(row["storage_ref"], row["version_id"]), (row["storage_ref"], None)} & refused
     ]
     with translated_errors():
-        connection.execute(FORGET, {"ids": ids})
-    return len(ids)
-
-
-def _identifier(storage_ref: str, version_id: str | None) -> ObjectIdentifierTypeDef:
-    if version_id is None:
-        return {"Key": storage_ref}
-    return {"Key": storage_ref, "VersionId": version_id}
+        forgotten = connection.execute(FORGET, {"ids": ids}).rowcount
+    return Deleted(objects=forgotten, refused=len(rows) - len(ids), last=rows[-1]["id"])

@@ -50,7 +50,7 @@ WHERE r.ctid = ANY (ARRAY(
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What one run removed. complete: it ended because nothing was left, not for want of time."""
+    """What one run removed. complete: nothing that was due is left, neither row nor object."""
 
     messages: int
     objects: int
@@ -64,37 +64,64 @@ def run(
 ) -> Retained:
     """Remove what finished longer than age ago, chunk by chunk, for as long as has_time says.
 
-    Another run that holds the lock makes this one end early, which is not an error. Raises
-    UnavailableError when database or storage is away; what was committed stays.
+    Another run that holds the lock makes this one leave the rows to it, which is not an error.
+    Raises UnavailableError when database or storage is away; what was committed stays, and objects
+    whose messages are gone are noted until they are gone too.
     """
     rooms: dict[str, Callable[[Connection], int]] = {
         "messages": lambda connection: outbox.purge(connection, age=age, chunk=chunk),
         "keys": lambda connection: _delete(connection, PURGE_KEYS, chunk),
         "windows": lambda connection: _delete(connection, PURGE_WINDOWS, chunk),
     }
-    removed = dict.fromkeys(rooms, 0)
+    removed: dict[str, int] = {}
     complete = True
     for room, purge in rooms.items():
-        while True:
-            if not has_time():
-                complete = False
-                break
-            gone = _locked(database, purge)
-            if not gone:
-                break
-            removed[room] += gone
-            logger.info("purged", extra={"what": room, "rows": gone, "rows_so_far": removed[room]})
-    objects = 0
-    while has_time() and (gone := attachments.delete_noted(database.connection())):
-        objects += gone
-        logger.info("purged", extra={"what": "objects", "rows": gone, "rows_so_far": objects})
-    return Retained(**removed, objects=objects, complete=complete and has_time())
+        removed[room], emptied = _empty(database, room, purge, has_time)
+        complete = complete and emptied
+    removed["objects"], emptied = _delete_objects(database, has_time)
+    return Retained(**removed, complete=complete and emptied)
 
 
-def _locked(database: Database, purge: Callable[[Connection], int]) -> int:
+def _empty(
+    database: Database,
+    room: str,
+    purge: Callable[[Connection], int],
+    has_time: Callable[[], bool],
+) -> tuple[int, bool]:
+    """How many rows left, and whether those were all."""
+    removed = 0
+    while has_time():
+        gone = _locked(database, purge)
+        if not gone:
+            return removed, gone is not None
+        removed += gone
+        logger.info("purged", extra={"what": room, "rows": gone, "rows_so_far": removed})
+    return removed, False
+
+
+def _delete_objects(database: Database, has_time: Callable[[], bool]) -> tuple[int, bool]:
+    """How many objects are no more, and whether those were all."""
+    removed = refused = after = 0
+    while has_time():
+        batch = attachments.delete_noted(database.connection(), after=after)
+        if batch.last is None:
+            return removed, not refused
+        after = batch.last
+        removed += batch.objects
+        refused += batch.refused
+        logger.info(
+            "purged", extra={"what": "objects", "rows": batch.objects, "rows_so_far": removed}
+        )
+        if batch.refused:
+            logger.warning("objects refused", extra={"objects": batch.refused})
+    return removed, False
+
+
+def _locked(database: Database, purge: Callable[[Connection], int]) -> int | None:
+    """What purge answered; None when another run holds the lock."""
     with database.transaction() as connection:
         row = connection.execute(LOCK, {"key": _LOCK}).fetchone()
-        return purge(connection) if row and row["held"] else 0
+        return purge(connection) if row and row["held"] else None
 
 
 def _delete(connection: Connection, statement: LiteralString, chunk: int) -> int:
