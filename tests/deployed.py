@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from aws_lambda_powertools.utilities import parameters
 from moto.server import ThreadedMotoServer
 from psycopg.conninfo import conninfo_to_dict
 
 from postlease import attachments, config, database, rendering, telemetry
+from postlease import secret_store as secret_store_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,4 +133,4 @@ def forget() -> None:
     config.settings.cache_clear()
     rendering.templates.cache_clear()
     attachments._s3.cache_clear()
-    parameters.clear_caches()
+    secret_store_module.provider.cache_clear()

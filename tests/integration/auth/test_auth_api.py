@@ -461,6 +461,17 @@ def test_secrets_that_are_wrong_are_a_500_that_the_log_explains(
     assert "canary" not in answer.text + logs.getvalue()
 
 
+def test_a_secret_store_that_does_not_answer_is_a_503_within_four_seconds(
+    api: Api, environment: Callable[..., None]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begun = time.monotonic()
+        answer = api.call("POST", "/v1/signups", {"email": ADDRESS})
+        assert time.monotonic() - begun < 4
+    assert (answer.status, answer.problem) == (503, "unavailable")
+
+
 def test_a_missing_secret_is_a_503(api: Api, environment: Callable[..., None]) -> None:
     environment(
         PEPPER_SECRET_ARN="arn:aws:secretsmanager:us-east-1:123456789012:secret:none-aaaaaa"

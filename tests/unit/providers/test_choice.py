@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from aws_lambda_powertools.utilities import parameters
-
+from postlease import secret_store
 from postlease.config import read_settings
 from postlease.model import Accepted, Envelope, OutgoingMail, Unreachable
 from postlease.providers import Provider, choose
@@ -65,7 +64,7 @@ def test_a_relay_s_credentials_come_from_the_secret_store(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    parameters.clear_caches()  # type: ignore[no-untyped-call]
+    secret_store.provider.cache_clear()
     with SmtpServer() as server:
         settings = {
             "MAIL_PROVIDER": "smtp",
@@ -75,7 +74,7 @@ def test_a_relay_s_credentials_come_from_the_secret_store(monkeypatch: pytest.Mo
             "SMTP_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:123456789012:secret:relay",
         }
         assert chosen(settings).send(mail()) == Unreachable("credentials_unavailable")
-    parameters.clear_caches()  # type: ignore[no-untyped-call]
+    secret_store.provider.cache_clear()
     assert server.connections == 0
 
 

@@ -13,9 +13,9 @@ from uuid import UUID
 
 import boto3
 import pytest
-from aws_lambda_powertools.utilities import parameters
 from moto import mock_aws
 
+from postlease import secret_store
 from postlease.config import Smtp, TimeRules
 from postlease.errors import UnavailableError
 from postlease.mime import message_identifier
@@ -338,12 +338,12 @@ def test_a_secret_store_that_does_not_answer_is_unreachable() -> None:
 @mock_aws
 def test_credentials_are_read_from_their_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    parameters.clear_caches()  # type: ignore[no-untyped-call]
+    secret_store.provider.cache_clear()
     secret = json.dumps({"username": "user", "password": "secret"})
     store = boto3.client("secretsmanager")
     arn = store.create_secret(Name="relay", SecretString=secret)["ARN"]
     assert stored_credentials(arn)() == ("user", "secret")
-    parameters.clear_caches()  # type: ignore[no-untyped-call]
+    secret_store.provider.cache_clear()
 
 
 def test_an_accepted_mail_is_reported_without_waiting_for_a_farewell() -> None:

@@ -15,7 +15,7 @@ import binascii
 import json
 import re
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from postlease import problems, strict_json
@@ -140,7 +140,7 @@ class Router:
         view = route.methods.get(request.method)
         if view is None:
             raise ProblemError(problems.METHOD_NOT_ALLOWED, headers={"allow": route.allow})
-        return view(_with_parameters(request, match.groupdict()))
+        return view(replace(request, path_parameters=match.groupdict()))
 
 
 def _read(event: Mapping[str, Any]) -> Request:
@@ -162,18 +162,6 @@ def _read(event: Mapping[str, Any]) -> Request:
         body=event.get("body"),
         is_base64=bool(event.get("isBase64Encoded")),
         correlation_id=str(context.get("requestId") or ""),
-    )
-
-
-def _with_parameters(request: Request, parameters: Mapping[str, str]) -> Request:
-    return Request(
-        method=request.method,
-        path=request.path,
-        headers=request.headers,
-        path_parameters=parameters,
-        body=request.body,
-        is_base64=request.is_base64,
-        correlation_id=request.correlation_id,
     )
 
 

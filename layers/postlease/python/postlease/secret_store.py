@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from postlease.errors import UnavailableError
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.parameters import SecretsProvider
+
 MAX_AGE_SECONDS = 300
+
+
+@functools.cache
+def provider() -> SecretsProvider:
+    """The store's client and its cache. It gives up within three seconds, retry included."""
+    # boto3 behind it costs 300 ms of import: only a function that reads a secret pays.
+    from aws_lambda_powertools.utilities.parameters import SecretsProvider  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    return SecretsProvider(
+        boto_config=Config(
+            connect_timeout=1,
+            read_timeout=1,
+            retries={"total_max_attempts": 2, "mode": "standard"},
+        )
+    )
 
 
 def read_text(arn: str, *, refresh: bool = False) -> str:
@@ -15,12 +35,11 @@ def read_text(arn: str, *, refresh: bool = False) -> str:
 
     Raises UnavailableError when the store does not answer or refuses.
     """
-    # boto3 behind it costs 300 ms of import: only a function that reads a secret pays.
-    from aws_lambda_powertools.utilities import parameters  # noqa: PLC0415
+    from aws_lambda_powertools.utilities.parameters import exceptions  # noqa: PLC0415
 
     try:
-        value = parameters.get_secret(arn, max_age=MAX_AGE_SECONDS, force_fetch=refresh)
-    except parameters.exceptions.GetParameterError:
+        value = provider().get(arn, max_age=MAX_AGE_SECONDS, force_fetch=refresh)
+    except exceptions.GetParameterError:
         # The cause may repeat what was asked for and how; the name of the store is enough.
         raise UnavailableError("the secret store did not answer") from None
     if not isinstance(value, str):
