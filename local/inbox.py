@@ -80,4 +80,11 @@ def _header(message: EmailMessage, name: str) -> str | None:
 
 def _body(message: EmailMessage, kind: str) -> str | None:
     part = message.get_body(preferencelist=(kind,))
-    return None if part is None else str(part.get_content()).replace("\r\n", "\n")
+    if part is None:
+        return None
+    try:
+        text = str(part.get_content())
+    except LookupError:  # a charset that Python does not know: show what can be shown
+        payload = part.get_payload(decode=True)
+        text = payload.decode("latin-1") if isinstance(payload, bytes) else ""
+    return text.replace("\r\n", "\n")

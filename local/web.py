@@ -7,6 +7,7 @@ import json
 import select
 import socket
 import threading
+import traceback
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -184,6 +185,12 @@ class _Conversation(BaseHTTPRequestHandler):
         self.command = self.command or ""
         self._answer(message_response(code))
 
+    def handle_expect_100(self) -> bool:
+        """Send `100 Continue` at once: what is buffered would keep the client waiting."""
+        proceed = super().handle_expect_100()
+        self.wfile.flush()
+        return proceed
+
     def _exchange(self) -> None:
         try:
             body = self._read_body()
@@ -199,7 +206,11 @@ class _Conversation(BaseHTTPRequestHandler):
             self.client_address[0],
             self.connection,
         )
-        response = self._front.respond(request)
+        try:
+            response = self._front.respond(request)
+        except Exception:  # noqa: BLE001  one request's trouble must not look like a network's
+            traceback.print_exc()
+            response = message_response(500)
         if response is None:
             self.close_connection = True
             return

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -62,6 +63,28 @@ def test_a_stack_ends_without_a_trace(sample_template: Path, server_url: str) ->
     assert not database_exists(server_url, name)
     with pytest.raises(OSError, match="refused"):
         ask(url)
+
+
+def test_schedules_fire_on_their_own(sample_template: Path, server_url: str) -> None:
+    with Stack(template=sample_template, database_url=server_url, schedules=True) as stack:
+        assert stack.state()["schedules"] == [
+            {"name": "mailer-Tick", "function": "mailer", "expression": "rate(1 minute)"}
+        ]
+        wait_for(stack.inbox, "the schedule did not fire")
+        assert stack.inbox()[0]["subject"] == "tick"
+        wait_for(lambda: stack.functions["mailer"].last_result, "the run did not end")
+        assert stack.functions["mailer"].last_result["source"] == "aws.scheduler"
+
+
+def test_a_burst_beyond_the_number_of_workers_is_served_whole(
+    sample_template: Path, server_url: str
+) -> None:
+    with Stack(template=sample_template, database_url=server_url) as stack:
+        web = stack.functions["web"]
+        with ThreadPoolExecutor(40) as clients:
+            answers = list(clients.map(lambda n: ask(f"{stack.url}/{n}").json, range(80)))
+        assert [answer["rawPath"] for answer in answers] == [f"/{number}" for number in range(80)]
+        assert 1 <= web.cold_starts <= web.definition.concurrency
 
 
 def test_settings_and_timeouts_of_the_caller_come_before_the_templates(

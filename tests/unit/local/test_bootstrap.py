@@ -51,27 +51,23 @@ def snapshot(folder: Path) -> dict[str, int]:
     return {str(path): path.lstat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
 
 
-def test_two_at_once_both_work_and_one_builds(project: Path) -> None:
-    with start(project) as one, start(project) as other:
+def test_a_half_made_environment_is_repaired_once_even_by_two_at_once(project: Path) -> None:
+    environment, lock = project / ".venv-sam", project / "requirements" / "sam.txt"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "python").touch()
+    sam = ("--environment", "sam")
+    with start(project, *sam) as one, start(project, *sam) as other:
         outputs = [script.communicate(timeout=120)[0] for script in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0)
-    assert sum("making .venv with" in output for output in outputs) == 1
-    python = project / ".venv" / "bin" / "python"
-    assert subprocess.run([python, "-c", ""], check=False).returncode == 0
+    assert sum("removing the unfinished" in output for output in outputs) == 1
+    assert sum("making .venv-sam with" in output for output in outputs) == 1
+    assert subprocess.run([environment / "bin" / "python", "-c", ""], check=False).returncode == 0
+    assert not (project / ".venv").exists()
 
     before = snapshot(project)
-    assert run(project) == (0, "", "")
+    assert run(project, *sam) == (0, "", "")
     assert snapshot(project) == before, "a second call wrote something"
 
-
-def test_a_half_made_environment_is_repaired_and_a_changed_lock_rebuilds(project: Path) -> None:
-    (project / ".venv-sam" / "bin").mkdir(parents=True)
-    (project / ".venv-sam" / "bin" / "python").touch()
-    status, output, _ = run(project, "--environment", "sam")
-    assert status == 0
-    assert "removing the unfinished" in output
-    assert not (project / ".venv").exists()
-    environment, lock = project / ".venv-sam", project / "requirements" / "sam.txt"
     assert bootstrap.is_ready(environment, lock)
     lock.write_text("# something else\n")
     assert not bootstrap.is_ready(environment, lock)

@@ -323,6 +323,32 @@ def test_a_chunked_body_arrives_whole(front: Front) -> None:
     assert json.loads(body)["body"] == "hello world"
 
 
+def test_a_client_that_asks_first_is_told_to_continue(front: Front) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n"
+    with socket.create_connection(("127.0.0.1", front.port), timeout=20) as connection:
+        connection.sendall(head + b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+        assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"hello")
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["body"] == "hello"
+
+
+def test_a_responders_own_error_is_a_500_and_the_front_lives_on(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("our own mistake")
+
+    broken = Front(fail)
+    try:
+        for _ in range(2):
+            status, _, body = exchange(broken, "GET", "/")
+            assert (status, json.loads(body)) == (500, {"message": "Internal Server Error"})
+    finally:
+        broken.close()
+    assert "our own mistake" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [

@@ -208,3 +208,11 @@ def test_a_body_that_is_no_call_is_a_400(provider: Provider, body: bytes, field:
         assert (other.status, other.read() != b"") == (404, True)
     finally:
         connection.close()
+
+
+def test_a_mail_in_an_unknown_charset_is_still_in_the_inbox(
+    provider: Provider, ses: SESV2Client
+) -> None:
+    head = b"Subject: x\r\nContent-Type: text/plain; charset=no-such\r\n\r\n"
+    send(ses, Content={"Raw": {"Data": head + b"plain\r\n"}})
+    assert provider.inbox.mails()[0]["text"] == "plain\n"
