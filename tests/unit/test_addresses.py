@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from postlease.addresses import parse, parse_sender
 from postlease.errors import InvalidInputError
 

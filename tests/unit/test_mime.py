@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from postlease.errors import TemplateError
 from postlease.mime import compose, message_identifier
 from postlease.model import Attachment, Envelope, RenderedMail, event_id

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
+
 from postlease import rendering
 from postlease.config import settings
 from postlease.errors import TemplateError
