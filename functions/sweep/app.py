@@ -20,6 +20,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Answer what was done, by word. Nothing of the event matters: the queue says what is due."""
     del event
     started = time.monotonic()
+    claims = database.application("claims")
     tally = deliver(
         SETTINGS,
         Times(
@@ -27,8 +28,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             linger_until=started + SETTINGS.times.sweep_linger.total_seconds(),
         ),
         worker=context.log_stream_name,
+        claims=claims,
+        writes=database.application("writes"),
     )
-    backlog = outbox.backlog(database.application("claims").connection())
+    backlog = outbox.backlog(claims.connection())
     telemetry.emit(
         tally.metrics() | backlog.counts(),
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},

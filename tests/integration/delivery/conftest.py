@@ -11,6 +11,7 @@ import pytest
 
 from local.provider import Fault, Provider
 from postlease import config, delivery
+from postlease.database import Database
 from postlease.delivery import Times
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ SECONDS_LEFT = 60.0
 class Sweeps:
     """Runs of the delivery in this process, and what the provider saw of them."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, conninfo: str) -> None:
         self.provider = provider
+        self._conninfo = conninfo
         self._threads = ThreadPoolExecutor(4)
         self._count = 0
 
@@ -33,11 +35,18 @@ class Sweeps:
         """One invocation that has seconds left and looks for new messages for linger seconds."""
         self._count += 1
         now = time.monotonic()
-        return delivery.deliver(
-            config.settings(),
-            Times(invocation_ends_at=now + seconds, linger_until=now + linger),
-            worker=f"sweep-{self._count}",
-        )
+        claims, writes = (Database(lambda *, refresh: self._conninfo) for _ in range(2))
+        try:
+            return delivery.deliver(
+                config.settings(),
+                Times(invocation_ends_at=now + seconds, linger_until=now + linger),
+                worker=f"sweep-{self._count}",
+                claims=claims,
+                writes=writes,
+            )
+        finally:
+            claims.discard()
+            writes.discard()
 
     def start(self, **arguments: float) -> Future[delivery.Tally]:
         """The same, beside the test."""
@@ -58,7 +67,9 @@ class Sweeps:
 
 
 @pytest.fixture
-def sweeps(environment: Callable[..., None], owner: Connection) -> Iterator[Sweeps]:
+def sweeps(
+    environment: Callable[..., None], owner: Connection, application_conninfo: str
+) -> Iterator[Sweeps]:
     """Empty tables, a provider that accepts, and the times of a deployment scaled down."""
     provider = Provider()
     environment(
@@ -73,7 +84,7 @@ def sweeps(environment: Callable[..., None], owner: Connection) -> Iterator[Swee
         SWEEP_TIMEOUT_SECONDS="10",
         SWEEP_LINGER_SECONDS="0",
     )
-    running = Sweeps(provider)
+    running = Sweeps(provider, application_conninfo)
     yield running
     running.close()
 

@@ -219,6 +219,19 @@ def test_an_unknown_token_key_is_looked_up_anew_and_then_fails_nothing(
     assert (row["attempts"][-1]["outcome"], row["attempts"][-1]["code"]) == ("blocked", "token_key")
 
 
+def test_two_sweeps_in_threads_send_each_due_message_exactly_once(
+    sweeps: Sweeps, owner: Connection
+) -> None:
+    arrange.enqueue(owner, 500)
+    runs = [sweeps.start(), sweeps.start()]
+    claimed = [run.result().counts["claimed"] for run in runs]
+    assert sum(claimed) == 500
+    assert min(claimed) > 0
+    mails = [mail["message_id"] for mail in sweeps.inbox()]
+    assert len(mails) == len(set(mails)) == 500
+    assert arrange.statuses(owner) == {"sent": 500}
+
+
 def test_a_message_that_lingers_is_found_within_the_same_run(
     sweeps: Sweeps, owner: Connection
 ) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from postlease import database, providers, rendering
+from postlease import providers, rendering
 from postlease.delivery.draining import Drain, Times
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Sender
@@ -24,20 +24,24 @@ from postlease.delivery.writer import Writer
 
 if TYPE_CHECKING:
     from postlease.config import Settings
+    from postlease.database import Database
 
 __all__ = ["Tally", "Times", "deliver"]
 
 
-def deliver(settings: Settings, times: Times, *, worker: str) -> Tally:
+def deliver(
+    settings: Settings, times: Times, *, worker: str, claims: Database, writes: Database
+) -> Tally:
     """Send what is due until times say stop; answers what was done.
 
-    worker names this environment in the leases. Every claim is settled or left to its lease when
-    this returns. UnavailableError if the database is away.
+    worker names this environment in the leases. claims and writes are connections of this run
+    alone, so that a claim never waits behind a record. Every claim is settled or left to its lease
+    when this returns. UnavailableError if the database is away.
     """
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     tally = Tally()
-    with Writer(database.application("writes"), provider=provider.name, needed=needed) as writer:
+    with Writer(writes, provider=provider.name, needed=needed) as writer:
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),
             writer=writer,
@@ -47,7 +51,7 @@ def deliver(settings: Settings, times: Times, *, worker: str) -> Tally:
         )
         Drain(
             settings=settings,
-            claims=database.application("claims"),
+            claims=claims,
             sender=sender,
             tally=tally,
             times=times,
