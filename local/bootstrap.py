@@ -3,8 +3,15 @@
     python3 local/bootstrap.py                      .venv from requirements/dev.txt
     python3 local/bootstrap.py --environment sam    .venv-sam from requirements/sam.txt
 
-A second call finds its stamp and returns at once without writing anything.
+A second call finds its stamp and returns at once without writing anything, whatever Python calls:
+to change an environment's Python, remove the environment first.
 """
+
+import sys
+
+# Before anything that an older Python could stumble over.
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.exit("error: Python 3.11 or newer is needed, this is " + sys.version.split()[0])
 
 import argparse
 import fcntl
@@ -13,7 +20,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,17 +33,18 @@ class BootstrapError(Exception):
 
 def wanted_stamp(requirements: Path) -> str:
     """What a finished environment for these requirements says about itself."""
-    content = hashlib.sha256(requirements.read_bytes()).hexdigest()
-    return f"{content} python{sys.version_info[0]}.{sys.version_info[1]}\n"
+    return hashlib.sha256(requirements.read_bytes()).hexdigest()
 
 
 def is_ready(environment: Path, requirements: Path) -> bool:
     """Whether environment is complete and current. Reads only."""
     try:
-        stamp = (environment / STAMP).read_text()
+        stamp = (environment / STAMP).read_text().partition(" ")[0]
     except OSError:
         return False
-    return stamp == wanted_stamp(requirements) and (environment / "bin" / "python").exists()
+    # The interpreter behind the link may be gone, or out of this user's reach.
+    runs = os.access(environment / "bin" / "python", os.X_OK)
+    return runs and stamp == wanted_stamp(requirements)
 
 
 def make_environment(environment: Path, requirements: Path) -> None:
@@ -51,7 +58,10 @@ def make_environment(environment: Path, requirements: Path) -> None:
     try:
         lock = lock_path.open("w")
     except OSError as error:
-        raise BootstrapError(f"cannot write to {environment.parent}: {error.strerror}") from error
+        raise BootstrapError(
+            f"{environment.name} is missing, outdated or made with a Python that you cannot run, "
+            f"and cannot be made in {environment.parent}: {error.strerror}"
+        ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +86,7 @@ def _build(environment: Path, requirements: Path) -> None:
     _run([*install, *quiet, "-r", str(requirements)], "the packages")
     # Written last and moved into place: there is a stamp only where all before it went well.
     draft = environment / (STAMP + ".new")
-    draft.write_text(wanted_stamp(requirements))
+    draft.write_text(f"{wanted_stamp(requirements)} by Python {sys.version.split()[0]}\n")
     draft.replace(environment / STAMP)
     say(f"{environment.name} is ready")
 

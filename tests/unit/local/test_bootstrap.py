@@ -99,3 +99,22 @@ def test_the_script_needs_nothing_but_the_standard_library(project: Path) -> Non
         check=False,
     )
     assert (ended.returncode, b"--environment" in ended.stdout) == (0, True)
+
+
+def test_an_older_python_is_told_so_in_one_line_before_anything_else(project: Path) -> None:
+    older = "import runpy, sys; sys.version_info = (3, 10, 13); sys.modules['fcntl'] = None; "
+    older += "runpy.run_path('local/bootstrap.py', run_name='__main__')"
+    ended = subprocess.run(
+        [sys.executable, "-c", older], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: Python 3.11 or newer is needed")
+
+
+def test_a_tree_that_cannot_be_written_is_one_clear_line(project: Path) -> None:
+    (project / ".venv.lock").mkdir()  # not even root can open it for writing
+    status, output, errors = run(project)
+    assert (status, output) == (1, "")
+    (line,) = errors.splitlines()
+    assert line.startswith("error: .venv is missing")
