@@ -28,6 +28,7 @@ Connection = psycopg.Connection[Row]
 
 CONNECT_TIMEOUT_SECONDS = 2
 _IDLE_CHECK_SECONDS = 30.0
+_ECHO_SECONDS = 1.0
 _KEEPALIVE = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -128,11 +129,29 @@ class Database:
             return False
         if time.monotonic() - self._used_at < _IDLE_CHECK_SECONDS:
             return True
-        try:
-            connection.execute("SELECT 1")
-        except psycopg.Error:
-            return False
-        return True
+        with contextlib.suppress(psycopg.Error):
+            return _echoes(connection)
+        return False
+
+
+def _echoes(connection: Connection) -> bool:
+    """Whether the server answers in time.
+
+    Whoever sends into a half-open connection waits for TCP to give up, far beyond a caller's
+    patience; so this is sent and waited for by hand.
+    """
+    protocol = connection.pgconn
+    deadline = time.monotonic() + _ECHO_SECONDS
+    protocol.send_query(b"SELECT 1")
+    protocol.flush()
+    while True:
+        while protocol.is_busy():
+            left = max(deadline - time.monotonic(), 0)
+            if not select.select([protocol.socket], [], [], left)[0]:
+                return False
+            protocol.consume_input()
+        if protocol.get_result() is None:
+            return True
 
 
 def secret_conninfo(arn: str, *, refresh: bool) -> str:
@@ -142,10 +161,13 @@ def secret_conninfo(arn: str, *, refresh: bool) -> str:
         key for key in ("host", "dbname", "username", "password") if not secret.get(key)
     ]:
         raise ConfigurationError(f"the database secret lacks {', '.join(missing)}")
+    port = str(secret.get("port") or 5432)
+    if not (port.isascii() and port.isdigit()):
+        raise ConfigurationError("the database secret's port is not a number")
     optional = {key: secret[key] for key in ("sslmode", "sslrootcert") if secret.get(key)}
     return make_conninfo(
         host=secret["host"],
-        port=int(secret.get("port", 5432)),
+        port=port,
         dbname=secret["dbname"],
         user=secret["username"],
         password=secret["password"],
