@@ -201,6 +201,8 @@ def test_two_producers_may_use_the_same_key(
         ask(club, idempotency_key="1", to_addresses=["bob@example.com"]),
     ]
     assert ids[0] != ids[1]
+    assert ask(shop, idempotency_key="1") == ids[0]
+    assert ask(club, idempotency_key="1", to_addresses=["bob@example.com"]) == ids[1]
     assert [arrange.row(owner, message_id)["producer"] for message_id in ids] == [
         shop.info.user,
         club.info.user,

@@ -7,16 +7,12 @@ against it, in this process, and must not pass.
 from __future__ import annotations
 
 import importlib
-import inspect
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from postlease.errors import DatabaseError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.mutants.promises import arguments_of, load, passes
 
 CLAIMING = "postlease.outbox.claiming"
 DISPATCHING = "postlease.outbox.dispatching"
@@ -319,28 +315,6 @@ MUTANTS = [
 ]
 
 
-def load(test: str) -> Callable[..., None]:
-    """The test function behind `module.function` of the integration tests."""
-    module, _, name = test.rpartition(".")
-    found: Callable[..., None] = getattr(
-        importlib.import_module(f"tests.integration.{module}"), name
-    )
-    return found
-
-
-def passes(test: Callable[..., None], arguments: dict[str, Any]) -> bool:
-    """Whether the test's promise holds; any exception but bad SQL says that it does not."""
-    try:
-        test(**arguments)
-    except DatabaseError as error:
-        if (error.sqlstate or "").startswith("42"):
-            raise AssertionError("the mutant is not valid SQL") from None
-        return False
-    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - a broken promise shows in any way
-        return False
-    return True
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_statement_without_its_guard_breaks_a_promise(
     mutant: Mutant, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -349,8 +323,7 @@ def test_a_statement_without_its_guard_breaks_a_promise(
     statement: str = getattr(module, mutant.statement)
     assert mutant.fragment in statement, "the guard is worded otherwise now"
     test = load(mutant.test)
-    wanted = [name for name in inspect.signature(test).parameters if name not in mutant.arguments]
-    arguments = {name: request.getfixturevalue(name) for name in wanted} | mutant.arguments
+    arguments = arguments_of(test, request, mutant.arguments)
     monkeypatch.setattr(
         module, mutant.statement, statement.replace(mutant.fragment, mutant.replacement)
     )

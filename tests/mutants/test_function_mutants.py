@@ -1,0 +1,153 @@
+"""Every guard in the database's own functions is held by a test, as those in our statements are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg import sql
+
+from tests.integration import test_enqueue
+from tests.integration.test_enqueue import producer, producer_connections, producer_logins
+from tests.mutants.promises import arguments_of, load, passes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postlease.database import Connection
+
+__all__ = ["producer", "producer_connections", "producer_logins"]  # fixtures
+
+REFUSALS = "test_enqueue.test_what_is_refused_is_named_by_its_constraint_and_not_repeated"
+CONTENT = "check_message_content"
+LONG = "canary@" + "e" * 244 + ".net"
+LONG_NAME = "c" * 65 + "@example.net"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A function with fragment replaced, and the test that must fail; arguments are that test's."""
+
+    function: str
+    fragment: str
+    test: str
+    replacement: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.function} without {' '.join(self.fragment.split())[:60]}"
+
+
+def refusal(case: str) -> dict[str, Any]:
+    """The arguments of one row of the refused."""
+    given, constraint = test_enqueue.REFUSED[case]
+    return {"given": given, "constraint": constraint}
+
+
+MUTANTS = [
+    Mutant(
+        "enqueue_email",
+        "priority NOT IN (50, 100)",
+        REFUSALS,
+        "priority NOT IN (0, 50, 100)",
+        refusal("priority of auth mail"),
+    ),
+    Mutant(
+        "enqueue_email",
+        "template IN ('verify_email', 'reset_password')",
+        REFUSALS,
+        "false",
+        refusal("template of a verification"),
+    ),
+    Mutant(
+        "enqueue_email",
+        "found_hash IS DISTINCT FROM hash",
+        "test_enqueue.test_the_package_names_the_constraint_of_a_reused_key",
+        "false",
+    ),
+    Mutant(
+        "enqueue_email",
+        "m.producer = session_user AND ",
+        "test_enqueue.test_two_producers_may_use_the_same_key",
+    ),
+    Mutant(
+        "enqueue_email",
+        "greatest(enqueue_email.send_at, now())",
+        "test_enqueue.test_a_time_in_the_past_means_now_and_overtakes_nobody",
+        "coalesce(enqueue_email.send_at, now())",
+    ),
+    Mutant(
+        "enqueue_email",
+        "SECURITY DEFINER",
+        "test_enqueue.test_the_id_that_comes_back_names_the_pending_message",
+        "SECURITY INVOKER",
+    ),
+    Mutant(
+        "enqueue_auth_email",
+        " AND t.user_id = u.id",
+        "test_enqueue.test_auth_mail_carries_no_token_of_another_user",
+    ),
+    Mutant(
+        "enqueue_auth_email",
+        " AND t.purpose = enqueue_auth_email.template",
+        "test_enqueue.test_auth_mail_carries_no_token_of_another_purpose",
+        "",
+        {"template": "reset_password"},
+    ),
+    Mutant(
+        CONTENT,
+        "octet_length(NEW.parameters::text) > 65536",
+        "test_enqueue.test_parameters_up_to_64_kilobytes_are_accepted_and_one_byte_more_refused",
+        "false",
+    ),
+    Mutant(CONTENT, "DISTINCT lower(address)", REFUSALS, "address", refusal("to twice")),
+    Mutant(
+        CONTENT,
+        "DISTINCT lower(address)",
+        REFUSALS,
+        "DISTINCT address",
+        refusal("to twice in other case"),
+    ),
+    Mutant(CONTENT, "address IS NULL OR ", REFUSALS, "", refusal("to NULL element")),
+    Mutant(
+        CONTENT,
+        "length(address) > 254",
+        REFUSALS,
+        "false",
+        refusal(f"address {'canary@' + 'e' * 244 + '.net'!r}"),
+    ),
+    Mutant(CONTENT, "{1,64}@", REFUSALS, "+@", refusal(f"address {LONG_NAME!r}")),
+]
+
+
+@pytest.fixture
+def mutate(owner: Connection) -> Iterator[Any]:
+    """Replaces a function for the length of a test."""
+    originals: list[str] = []
+
+    def replace(mutant: Mutant) -> None:
+        row = owner.execute(
+            "SELECT pg_get_functiondef(oid) AS text FROM pg_proc"
+            " WHERE proname = %s AND pronamespace = 'postlease'::regnamespace",
+            [mutant.function],
+        ).fetchone()
+        assert row
+        assert mutant.fragment in row["text"], "the guard is worded otherwise now"
+        originals.append(row["text"])
+        mutated = row["text"].replace(mutant.fragment, mutant.replacement)
+        owner.execute(sql.SQL(mutated))
+
+    yield replace
+    for text in originals:
+        owner.execute(sql.SQL(text))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_function_without_its_guard_breaks_a_promise(
+    mutant: Mutant, mutate: Any, request: pytest.FixtureRequest
+) -> None:
+    test = load(mutant.test)
+    arguments = arguments_of(test, request, mutant.arguments)
+    mutate(mutant)
+    assert not passes(test, arguments), f"{mutant.test} does not miss the guard"
