@@ -68,6 +68,17 @@ def test_the_link_is_made_when_it_is_needed_and_only_there(
     assert token not in str(dump)
 
 
+def test_the_mail_tells_how_long_its_link_works(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
+) -> None:
+    environment(VERIFY_TOKEN_SECONDS="7200")
+    real_auth_message(owner)
+    sweeps.run()
+    [mail] = sweeps.inbox()
+    assert "2 hours" in mail["text"]
+    assert "2 hours" in mail["html"]
+
+
 def test_the_template_is_rendered_at_send_time(
     sweeps: Sweeps, owner: Connection, tmp_path: Path, environment: Callable[..., None]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from postlease import addresses, attachments, mime, secret_store, suppression, tokens
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from postlease.config import Settings
     from postlease.model import ClaimedMessage, TokenFacts
     from postlease.rendering import Templates
+
+_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Preparer:
         parameters = dict(message.parameters)
         if message.token is not None:
             parameters["link"] = self._link(message.token)
+            parameters["valid_hours"] = self._settings.verify_token_lifetime // _HOUR
         rendered = self._templates.render(message.template, message.locale, parameters)
         sender = addresses.parse_sender(
             message.from_address or self._settings.from_address, pointer="/from_address"
