@@ -94,7 +94,9 @@ def _dev(*, verbose: bool) -> int:
     schedules = os.environ.get("SCHEDULES", "on").lower() not in {"off", "0", "no", "false"}
     port = _port()
     logs = _log_folder(f"dev-{port}") if port else None
-    with Stack(port=port, schedules=schedules, logs=logs) as stack:
+    # Whoever ticks by hand waits for the answer, so a sweep then drains and ends.
+    settings = {} if schedules else {"SWEEP_LINGER_SECONDS": "0"}
+    with Stack(port=port, schedules=schedules, settings=settings, logs=logs) as stack:
         print(
             _WELCOME.strip().format(
                 url=stack.url, database=stack.database_url, logs=stack.log_folder
