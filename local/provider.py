@@ -6,6 +6,7 @@ What it accepts is forwarded to moto's SES and kept in the inbox. It knows nothi
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -133,15 +134,13 @@ class Provider:
 
     def _client_left(self, request: Request, fault: Fault) -> bool:
         """Hold the call: `slow` for its seconds, `stall` until the client goes."""
-        step = threading.Event()
-        waited = 0.0
+        accepted_at = time.monotonic() + fault.seconds
         self._count_held(1)
         try:
             while not request.client_is_gone():
-                if fault.mode == "slow" and waited >= fault.seconds:
+                if fault.mode == "slow" and time.monotonic() >= accepted_at:
                     return False
-                step.wait(_POLL_SECONDS)
-                waited += _POLL_SECONDS
+                time.sleep(_POLL_SECONDS)
             return True
         finally:
             self._count_held(-1)

@@ -38,7 +38,7 @@ def ses(provider: Provider) -> Iterator[SESV2Client]:
         region_name="us-east-1",
         aws_access_key_id="local",
         aws_secret_access_key="local",
-        config=Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=1),
+        config=Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=2),
     )
     yield client
     client.close()
@@ -150,7 +150,7 @@ def test_a_stalled_call_stays_held_when_the_fault_is_lifted(
 
 
 def test_a_slow_call_is_accepted_after_its_seconds(provider: Provider, ses: SESV2Client) -> None:
-    provider.set_fault(Fault("slow", seconds=0.3))
+    provider.set_fault(Fault("slow", seconds=0.2))
     with ThreadPoolExecutor() as pool:
         call = pool.submit(send, ses)
         assert provider.wait_for(lambda counts: counts.held == 1, seconds=10)
