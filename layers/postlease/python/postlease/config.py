@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from postlease.errors import ConfigurationError
 
@@ -25,6 +24,9 @@ LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 _STAGES = ("local", "dev", "staging", "prod")
 _PROVIDERS = ("ses", "smtp")
 _SMTP_SECURITY = ("none", "starttls", "tls")
+# Links are made by appending to it: no login, query or fragment.
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
+_BARE_ADDRESS = re.compile(r"[^\s@<>\"(),:;\\\[\]]{1,64}@[^\s@<>\"(),:;\\\[\]]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,14 @@ class _Reader:
 
     def url(self, name: str) -> str:
         value = self.text(name).rstrip("/")
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query:
+        if not _PLAIN_URL.fullmatch(value):
             raise ConfigurationError(f"{name} must be an http or https URL without a query")
+        return value
+
+    def address(self, name: str) -> str:
+        value = self.text(name)
+        if not _BARE_ADDRESS.fullmatch(value):
+            raise ConfigurationError(f"{name} must be one bare address")
         return value
 
 
@@ -189,7 +196,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         token_keys_secret_arn=read.text("TOKEN_KEYS_SECRET_ARN"),
         pepper_secret_arn=read.text("PEPPER_SECRET_ARN"),
         public_url=read.url("PUBLIC_URL"),
-        from_address=read.text("FROM_ADDRESS"),
+        from_address=read.address("FROM_ADDRESS"),
         mail_provider=provider,
         ses_configuration_set=read.optional("SES_CONFIGURATION_SET"),
         smtp=_read_smtp(read) if provider == "smtp" else None,
