@@ -18,7 +18,6 @@ from postlease.errors import ConfigurationError, PostleaseError
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-SETTINGS = settings()
 PHYSICAL_ID = "postlease-migrations"
 SQL_PACKAGE = "postlease_sql"
 ANSWER_SECONDS = 10
@@ -43,9 +42,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _migrate() -> list[str]:
-    secret = secret_store.read_json(SETTINGS.database_secret_arn)
+    # Not at import: a wrong setting too must be told to whoever waits at the ResponseURL.
+    secret = secret_store.read_json(settings().database_secret_arn)
     password = secret.get("password")
-    if secret.get("username") != migrations.APPLICATION_ROLE or not isinstance(password, str):
+    named = secret.get("username") == migrations.APPLICATION_ROLE
+    if not (named and isinstance(password, str) and password):
         raise ConfigurationError(
             f"the application's database secret must be for {migrations.APPLICATION_ROLE}"
         )
