@@ -52,9 +52,7 @@ def take(connection: Connection, digest: bytes, *, window: timedelta) -> UUID | 
     Answers the message noted inside the running window, or None: then the caller may act, and
     notes the message that came of it. Both ways the row is written once. Does not commit.
     """
-    row = connection.execute(TAKE, {"digest": digest, "window": window}).fetchone()
-    if row is None:  # an upsert without a condition answers its row
-        raise AssertionError(TAKE)
+    [row] = connection.execute(TAKE, {"digest": digest, "window": window}).fetchall()
     message_id: UUID | None = row["message_id"]
     return message_id
 

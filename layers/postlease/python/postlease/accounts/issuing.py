@@ -62,9 +62,8 @@ def enqueue_verification(connection: Connection, ring: tokens.KeyRing, user: Loc
 
 def _issue(connection: Connection, ring: tokens.KeyRing, user_id: UUID) -> UUID:
     """Store the user's next token. Its text is made here, hashed, and forgotten."""
-    row = connection.execute(NEXT_VERSION, {"user_id": user_id, "purpose": _PURPOSE}).fetchone()
-    if row is None:  # an aggregate answers one row
-        raise AssertionError(NEXT_VERSION)
+    whose = {"user_id": user_id, "purpose": _PURPOSE}
+    [row] = connection.execute(NEXT_VERSION, whose).fetchall()
     token_id = uuid4()
     token = tokens.derive(
         ring.key(ring.current),
