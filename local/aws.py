@@ -36,7 +36,7 @@ class Aws:
     def __init__(self, keeper: Keeper, log: Path) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "MOTO_"))}
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._child = subprocess.Popen(
                 [sys.executable, "-m", "local.aws"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -49,38 +49,38 @@ class Aws:
             ACCESS_KEY, SECRET_KEY, region_name=REGION, botocore_session=_bare_session()
         )
         self._url: str | None = None
-        keeper.end_process(self._process.pid)
+        keeper.end_child(self._child.pid)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._keeper.forget_process(self._process.pid)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._child.kill()
+        self._child.wait()
+        self._keeper.forget_child(self._child.pid)
+        if self._child.stdout is not None:
+            self._child.stdout.close()
 
     @property
     def pid(self) -> int:
         """The child's process id."""
-        return self._process.pid
+        return self._child.pid
 
     @property
     def endpoint_url(self) -> str:
         """Where every service answers; waits until the child listens."""
         if self._url is None:
-            line = self._process.stdout.readline() if self._process.stdout else b""
+            line = self._child.stdout.readline() if self._child.stdout else b""
             if not line.strip().isdigit():
                 raise RuntimeError("the emulated AWS did not start: see its log")
             self._url = f"http://{LOOPBACK}:{int(line)}"
         return self._url
 
-    def client(self, service: str) -> Any:
-        """A boto3 client of service with the local login, whatever the developer's own is."""
+    def client(self, name: str) -> Any:
+        """A boto3 client of that name with the local login, whatever the developer's own is."""
         make: Any = self._session.client
         return make(
-            service,
+            name,
             endpoint_url=self.endpoint_url,
             config=Config(
                 retries={"total_max_attempts": 1},

@@ -32,11 +32,11 @@ class Keeper:
             start_new_session=True,
         )
 
-    def end_process(self, pid: int, *, with_signal: int = signal.SIGKILL) -> None:
+    def end_child(self, pid: int, *, with_signal: int = signal.SIGKILL) -> None:
         """Send with_signal to pid, and SIGKILL after three seconds."""
         self._owe({"kind": "end", "pid": pid, "signal": int(with_signal)})
 
-    def forget_process(self, pid: int) -> None:
+    def forget_child(self, pid: int) -> None:
         """pid has ended; its number may soon be somebody else's."""
         self._owe({"kind": "forget", "pid": pid})
 

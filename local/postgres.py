@@ -48,7 +48,7 @@ class Server:
         self._settings = ({} if durable else _FAST) | {"unix_socket_directories": ""} | settings
         self._password = secrets.token_urlsafe(18)
         self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -58,9 +58,9 @@ class Server:
     @property
     def pid(self) -> int:
         """The postmaster's process id."""
-        if self._process is None:
+        if self._child is None:
             raise PostgresError("the server is not running")
-        return self._process.pid
+        return self._child.pid
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="postlease-pg-", dir=_temporary_folder()))
@@ -154,7 +154,7 @@ class Server:
         settings = {"listen_addresses": "127.0.0.1", "port": str(self._port)} | self._settings
         log = self.folder / "log"
         with log.open("w") as output:
-            self._process = subprocess.Popen(
+            self._child = subprocess.Popen(
                 [
                     self._binaries / "postgres",
                     *("-D", self.folder / "data"),
@@ -170,25 +170,25 @@ class Server:
                 start_new_session=True,  # Ctrl-C is for the parent, who then stops it in order
                 **self._identity,
             )
-        self._keeper.end_process(self._process.pid, with_signal=signal.SIGQUIT)
+        self._keeper.end_child(self._child.pid, with_signal=signal.SIGQUIT)
         deadline = time.monotonic() + _START_SECONDS
         while not _answers(self.url):
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._child.poll() is not None or time.monotonic() > deadline:
                 self._stop(signal.SIGQUIT)
                 raise PostgresError(f"PostgreSQL did not start: {log.read_text().strip()}")
             time.sleep(0.02)
 
     def _stop(self, with_signal: signal.Signals) -> None:
-        if self._process is None:
+        if self._child is None:
             return
-        self._process.send_signal(with_signal)
+        self._child.send_signal(with_signal)
         try:
-            self._process.wait(timeout=10)
+            self._child.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._keeper.forget_process(self._process.pid)
-        self._process = None
+            self._child.kill()
+            self._child.wait()
+        self._keeper.forget_child(self._child.pid)
+        self._child = None
 
 
 @contextlib.contextmanager

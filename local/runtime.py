@@ -117,7 +117,7 @@ class Worker:
         self._exited = threading.Event()
         self._started = time.monotonic()
         self._front = Front(self._respond, body_limit=2 * PAYLOAD_LIMIT)
-        self._process = subprocess.Popen(
+        self._child = subprocess.Popen(
             [sys.executable, "-m", "awslambdaric", definition.handler],
             cwd=definition.root,
             env=self._environment(),
@@ -126,18 +126,18 @@ class Worker:
             stderr=log,
             start_new_session=True,  # Ctrl-C is for the stack, which then ends its workers
         )
-        self._keeper.end_process(self._process.pid)
+        self._keeper.end_child(self._child.pid)
         threading.Thread(target=self._watch, daemon=True).start()
 
     @property
     def pid(self) -> int:
         """Its process id."""
-        return self._process.pid
+        return self._child.pid
 
     @property
     def is_alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return self._child.poll() is None
 
     def run(self, event: bytes) -> Result:
         """Give the process one event and wait for its end; after a timeout the process is dead."""
@@ -157,12 +157,12 @@ class Worker:
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
+            self._child.kill()
+        self._child.wait()
 
     def _watch(self) -> None:
-        self._process.wait()
-        self._keeper.forget_process(self._process.pid)
+        self._child.wait()
+        self._keeper.forget_child(self._child.pid)
         self._exited.set()
         if self._current is not None:
             self._current.end(self._exit_result(self._current))
@@ -173,7 +173,7 @@ class Worker:
     def _exit_result(self, invocation: _Invocation) -> Result:
         if self._init_error is not None:
             return Result(self._init_error, "Unhandled")
-        status = self._process.wait()
+        status = self._child.wait()
         how = f"exit status {status}"
         if status < 0:
             how = f"error: signal: {(signal.strsignal(-status) or str(-status)).lower()}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ACCESS_KEY = "local"
 SECRET_KEY = "local"  # noqa: S105  the documented login of the local stack
-SERVICE = "execute-api"
+SIGNING_NAME = "execute-api"
 
 _CLOCK_SKEW = timedelta(minutes=5)
 _AUTHORIZATION = re.compile(
@@ -37,7 +37,7 @@ def is_signed(request: Request, *, now: datetime | None = None) -> bool:
     names = given["names"].split(";")
     if given["key"] != ACCESS_KEY or not {"host", "x-amz-date"} <= set(names):
         return False
-    if given["scope"] != f"{timestamp[:8]}/{REGION}/{SERVICE}/aws4_request":
+    if given["scope"] != f"{timestamp[:8]}/{REGION}/{SIGNING_NAME}/aws4_request":
         return False
     digest = hashlib.sha256(request.body).hexdigest()
     if (request.header("x-amz-content-sha256") or digest) != digest:
@@ -61,6 +61,6 @@ def _signature(request: Request, names: list[str], timestamp: str) -> str:
         values = [value for key, value in request.headers if key.lower() == name]
         signed.headers[name] = ",".join(values)
     signed.context["timestamp"] = timestamp
-    signer = SigV4Auth(Credentials(ACCESS_KEY, SECRET_KEY), SERVICE, REGION)
+    signer = SigV4Auth(Credentials(ACCESS_KEY, SECRET_KEY), SIGNING_NAME, REGION)
     text = signer.string_to_sign(signed, signer.canonical_request(signed))
     return str(signer.signature(text, signed))

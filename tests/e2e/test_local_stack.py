@@ -117,7 +117,7 @@ class Dev:
     def __init__(self, server_url: str, **variables: str) -> None:
         environment = os.environ | {"DATABASE_URL": server_url, "PORT": "0", "SCHEDULES": "off"}
         environment["PYTHONPATH"] = str(ROOT)
-        self.process = subprocess.Popen(
+        self.program = subprocess.Popen(
             [sys.executable, "-m", "local", "dev"],
             cwd=ROOT,
             env=environment | variables,
@@ -130,25 +130,25 @@ class Dev:
 
     def wait_until_ready(self) -> None:
         """Read its output up to the line about schedules."""
-        assert self.process.stdout
-        for line in self.process.stdout:
+        assert self.program.stdout
+        for line in self.program.stdout:
             if match := re.match(r"Postlease runs at (\S+)", line):
                 self.url = match[1]
             if match := re.match(r"database +(\S+)", line):
                 self.database = urlsplit(match[1]).path.lstrip("/")
             if line.startswith("schedules"):
                 return
-        pytest.fail(f"it ended: {self.process.stderr.read() if self.process.stderr else ''}")
+        pytest.fail(f"it ended: {self.program.stderr.read() if self.program.stderr else ''}")
 
     def pids(self) -> list[int]:
         """Its own process id and those of everything it started."""
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        return [self.process.pid, *(child.pid for child in children)]
+        children = psutil.Process(self.program.pid).children(recursive=True)
+        return [self.program.pid, *(child.pid for child in children)]
 
     def close(self) -> None:
         """End it, whatever it does."""
-        self.process.kill()
-        self.process.communicate()
+        self.program.kill()
+        self.program.communicate()
 
 
 @pytest.fixture
@@ -191,9 +191,9 @@ def test_dev_takes_a_signup_all_the_way_to_verified(dev: Dev, server_url: str) -
         )
         pids = dev.pids()
         before = time.monotonic()
-        dev.process.send_signal(signal.SIGTERM)
-        dev.process.communicate(timeout=60)
-        assert dev.process.returncode == 0
+        dev.program.send_signal(signal.SIGTERM)
+        dev.program.communicate(timeout=60)
+        assert dev.program.returncode == 0
         assert time.monotonic() - before < 10
         sweep.wait(20)
     assert all_gone(pids)
@@ -204,8 +204,8 @@ def test_nothing_is_left_after_kill_9_of_dev(dev: Dev, server_url: str) -> None:
     assert ask(f"{dev.url}/healthz").status == 200
     pids = dev.pids()
     assert len(pids) >= 4
-    dev.process.kill()
-    dev.process.wait()
+    dev.program.kill()
+    dev.program.wait()
     wait_for(lambda: all_gone(pids), "a process outlived the stack")
     wait_for(lambda: not database_exists(server_url, dev.database), "its database is still there")
 
@@ -216,8 +216,8 @@ def test_a_busy_port_is_one_clear_line(server_url: str) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         dev = Dev(server_url, PORT=str(port))
-        _, errors = dev.process.communicate(timeout=60)
-    assert dev.process.returncode == 1
+        _, errors = dev.program.communicate(timeout=60)
+    assert dev.program.returncode == 1
     assert errors == f"error: port {port} is taken: choose another, or PORT=0\n"
 
 
@@ -232,8 +232,8 @@ def test_a_wrong_variable_is_one_clear_line(
     server_url: str, variables: dict[str, str], text: str
 ) -> None:
     dev = Dev(server_url, **variables)
-    _, errors = dev.process.communicate(timeout=60)
-    assert dev.process.returncode == 1
+    _, errors = dev.program.communicate(timeout=60)
+    assert dev.program.returncode == 1
     (line,) = errors.splitlines()
     assert line.startswith(text)
 

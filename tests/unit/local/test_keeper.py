@@ -25,7 +25,7 @@ def test_processes_are_ended_and_folders_removed(tmp_path: Path) -> None:
     keeper = Keeper()
     with subprocess.Popen(SLEEPER) as sleeper:
         keeper.remove_folder(folder)
-        keeper.end_process(sleeper.pid)
+        keeper.end_child(sleeper.pid)
         keeper.close()
         assert sleeper.wait(10) == -9
     assert not folder.exists()
@@ -34,8 +34,8 @@ def test_processes_are_ended_and_folders_removed(tmp_path: Path) -> None:
 def test_a_process_that_ended_is_forgotten() -> None:
     keeper = Keeper()
     with subprocess.Popen(SLEEPER) as sleeper:
-        keeper.end_process(sleeper.pid)
-        keeper.forget_process(sleeper.pid)
+        keeper.end_child(sleeper.pid)
+        keeper.forget_child(sleeper.pid)
         keeper.close()
         assert sleeper.poll() is None
         sleeper.kill()
@@ -46,7 +46,7 @@ def test_a_process_deaf_to_its_signal_is_killed() -> None:
     with subprocess.Popen(DEAF, stdout=subprocess.PIPE) as deaf:
         assert deaf.stdout
         deaf.stdout.readline()
-        keeper.end_process(deaf.pid, with_signal=15)
+        keeper.end_child(deaf.pid, with_signal=15)
         keeper.close()
         assert deaf.wait(10) == -9
 

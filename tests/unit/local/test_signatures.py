@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from local.runtime import REGION
-from local.signatures import SECRET_KEY, SERVICE, is_signed
+from local.signatures import SECRET_KEY, SIGNING_NAME, is_signed
 from local.web import Request
 
 BODY = b'{"template": "receipt"}'
@@ -22,7 +22,7 @@ def signed(
     *,
     key: str = "local",
     secret: str = SECRET_KEY,
-    service: str = SERVICE,
+    signing_name: str = SIGNING_NAME,
     region: str = REGION,
     target: str = "/v1/messages?limit=5&after=a%20b",
 ) -> dict[str, str]:
@@ -33,7 +33,7 @@ def signed(
         data=BODY,
         headers={"Host": HOST, "Content-Type": "application/json"},
     )
-    SigV4Auth(Credentials(key, secret), service, region).add_auth(wish)
+    SigV4Auth(Credentials(key, secret), signing_name, region).add_auth(wish)
     return dict(wish.headers.items())
 
 
@@ -75,7 +75,7 @@ def test_a_tampered_request_fails(tampered: dict[str, str]) -> None:
     [
         {"key": "else"},
         {"secret": "else"},
-        {"service": "s3"},
+        {"signing_name": "s3"},
         {"region": "eu-west-1"},
     ],
 )
