@@ -13,7 +13,6 @@ from uuid import UUID
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from postlease import secret_store
 from postlease.config import Smtp, TimeRules
@@ -335,9 +334,12 @@ def test_a_secret_store_that_does_not_answer_is_unreachable() -> None:
     assert server.connections == 0
 
 
-@mock_aws
-def test_credentials_are_read_from_their_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+def test_credentials_are_read_from_their_secret(
+    monkeypatch: pytest.MonkeyPatch, aws: dict[str, str]
+) -> None:
+    # Not under moto's decorator: it empties the emulated AWS that the whole run shares.
+    for name, value in aws.items():
+        monkeypatch.setenv(name, value)
     secret_store.provider.cache_clear()
     secret = json.dumps({"username": "user", "password": "secret"})
     store = boto3.client("secretsmanager")
