@@ -1,0 +1,45 @@
+"""What the pages point to is there: files, headings, targets of make."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def anchors(page: Path) -> set[str]:
+    """The names under which a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
+    code = re.findall(r"`(make [^`]+)`|^(make [^\n]+)$", page.read_text("utf-8"), re.MULTILINE)
+    for command in (first or second for first, second in code):
+        words = command.partition("#")[0].split()[1:]
+        # The assignment's value may hold spaces; what follows its quote is no target.
+        named = {word for word in words if re.fullmatch(r"[a-z-]+", word)}
+        assert named <= TARGETS, command
+
+
+def test_the_readme_is_there_and_begins_with_what_it_is() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert text.startswith("# Postlease\n")
+    assert text.index("make demo") < text.index("make test") < text.index("## The flow")
