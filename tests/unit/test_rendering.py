@@ -343,7 +343,7 @@ def test_this_process_uses_the_configured_directory_and_the_shipped_one(
         "FROM_ADDRESS",
         "ATTACHMENTS_BUCKET",
     ):
-        monkeypatch.setenv(name, "value")
+        monkeypatch.setenv(name, "value@example.com")
     monkeypatch.setenv("PUBLIC_URL", "https://app.example.com")
     monkeypatch.setenv("TEMPLATES_DIRECTORY", str(tmp_path) if configured else "")
     settings.cache_clear()
