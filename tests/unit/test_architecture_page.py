@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from postlease.model import FailureReason
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "layers" / "postlease" / "python" / "postlease"
@@ -90,6 +93,12 @@ def test_every_statement_on_the_page_is_in_the_code() -> None:
     named = set(re.findall(rf"`((?:{'|'.join(sorted(rooms))})\.\w+)`", PAGE))
     assert named
     assert named <= statements(PACKAGE)
+
+
+def test_every_reason_of_a_failed_message_has_its_sentence() -> None:
+    section = PAGE.partition("## Reasons")[2].partition("\n## ")[0]
+    described = re.findall(r"^\| `(\w+)` \| [A-Z].+\. \|$", section, re.MULTILINE)
+    assert described == list(get_args(FailureReason))
 
 
 def test_every_section_of_the_third_document_is_mapped() -> None:
