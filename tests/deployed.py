@@ -132,5 +132,9 @@ def forget() -> None:
     database.application.cache_clear()
     config.settings.cache_clear()
     rendering.templates.cache_clear()
+    if attachments._s3.cache_info().currsize:
+        attachments._s3().close()
     attachments._s3.cache_clear()
+    if secret_store_module.provider.cache_info().currsize:
+        secret_store_module.provider().client.close()
     secret_store_module.provider.cache_clear()

@@ -11,7 +11,7 @@ import pytest
 
 from postlease import migrations
 from postlease.database import connect
-from postlease.errors import ConfigurationError
+from postlease.errors import ConfigurationError, DatabaseError
 from tests.conftest import SQL
 from tests.migration import catalog
 
@@ -354,3 +354,12 @@ def test_only_a_verifier_of_the_application_password_reaches_the_server(
     assert row
     assert "PASSWORD 'SCRAM-SHA-256$" in row["query"]
     assert application_password not in row["query"]
+
+
+def test_a_role_that_may_not_set_the_password_is_told_so_at_once(
+    application: Connection, application_password: str
+) -> None:
+    with pytest.raises(DatabaseError) as caught:
+        migrations.set_application_password(application, application_password)
+    assert caught.value.sqlstate == "42501"
+    assert application_password not in str(caught.value)

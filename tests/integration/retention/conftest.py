@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from postlease import attachments, outbox
+from postlease import outbox
 from tests import arrange
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ def bucket(aws_endpoint: str, environment: Callable[..., None]) -> Iterator[Buck
     s3.create_bucket(Bucket=made.name)
     s3.put_bucket_versioning(Bucket=made.name, VersioningConfiguration={"Status": "Enabled"})
     environment(ATTACHMENTS_BUCKET=made.name)
-    attachments._s3.cache_clear()
     yield made
-    attachments._s3().close()
-    attachments._s3.cache_clear()
     s3.close()
 
 
@@ -91,8 +88,6 @@ def storage_away(
     """Call it with away=True and nobody listens at the storage's address."""
 
     def change(*, away: bool) -> None:
-        attachments._s3().close()
-        attachments._s3.cache_clear()
         environment(
             ATTACHMENTS_BUCKET=bucket.name,
             AWS_ENDPOINT_URL="http://127.0.0.1:9" if away else aws_endpoint,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
@@ -37,6 +39,15 @@ LIMIT %(limit)s
 FORGET: LiteralString = """-- attachments.forget
 DELETE FROM postlease.attachment_deletions AS d WHERE d.id = ANY (%(ids)s::bigint[])
 """
+
+
+# Senders ask at the same time. A client may be shared between threads, but not made in two.
+_making = threading.Lock()
+
+
+def _storage() -> S3Client:
+    with _making:
+        return _s3()
 
 
 @functools.cache
@@ -75,9 +86,10 @@ def _load(reference: AttachmentReference) -> Attachment:
     if reference.version_id is not None:
         pinned["VersionId"] = reference.version_id
     try:
-        found = _s3().get_object(**pinned)
-        # A swapped object may be of any size: what is longer than the pinned one is not read.
-        content = found["Body"].read(reference.size + 1)
+        found = _storage().get_object(**pinned)
+        with contextlib.closing(found["Body"]) as body:
+            # A swapped object may be of any size: what is longer than the pinned one is not read.
+            content = body.read(reference.size + 1)
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") in _GONE:
             raise AttachmentError("attachment_missing") from None
@@ -119,7 +131,7 @@ def delete_noted(connection: Connection, *, after: int = 0) -> Deleted:
         {"Key": row["storage_ref"], "VersionId": row["version_id"]} for row in rows
     ]
     try:
-        answer = _s3().delete_objects(
+        answer = _storage().delete_objects(
             Bucket=settings().attachments_bucket, Delete={"Objects": named, "Quiet": True}
         )
     except ClientError:

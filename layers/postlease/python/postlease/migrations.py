@@ -126,7 +126,9 @@ def set_application_password(connection: Connection, password: str) -> None:
     statement = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(
         sql.Identifier(APPLICATION_ROLE), sql.Literal(verifier.decode())
     )
-    for tries_left in reversed(range(_PASSWORD_TRIES)):
+    tries_left = _PASSWORD_TRIES
+    while True:
+        tries_left -= 1
         try:
             with translated_errors():
                 connection.execute(statement)

@@ -73,11 +73,13 @@ def run(
         "keys": lambda connection: _delete(connection, PURGE_KEYS, chunk),
         "windows": lambda connection: _delete(connection, PURGE_WINDOWS, chunk),
     }
-    removed: dict[str, int] = {}
+    removed = dict.fromkeys(rooms, 0)
     complete = True
     for room, purge in rooms.items():
-        removed[room], emptied = _empty(database, room, purge, has_time)
-        complete = complete and emptied
+        removed[room], complete = _empty(database, room, purge, has_time)
+        if not complete:
+            # Going on would take the lock between two chunks of the other run, and end that too.
+            break
     removed["objects"], emptied = _delete_objects(database, has_time)
     return Retained(**removed, complete=complete and emptied)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 from postlease.errors import UnavailableError
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
 
 MAX_AGE_SECONDS = 300
+
+# A client may be shared between threads, but not made in two at once.
+_making = threading.Lock()
 
 
 @functools.cache
@@ -38,7 +42,9 @@ def read_text(arn: str, *, refresh: bool = False) -> str:
     from aws_lambda_powertools.utilities.parameters import exceptions  # noqa: PLC0415
 
     try:
-        value = provider().get(arn, max_age=MAX_AGE_SECONDS, force_fetch=refresh)
+        with _making:
+            store = provider()
+        value = store.get(arn, max_age=MAX_AGE_SECONDS, force_fetch=refresh)
     except exceptions.GetParameterError:
         # The cause may repeat what was asked for and how; the name of the store is enough.
         raise UnavailableError("the secret store did not answer") from None
