@@ -68,6 +68,16 @@ def test_the_link_is_made_when_it_is_needed_and_only_there(
     assert token not in str(dump)
 
 
+def test_the_sender_s_name_stands_before_its_address(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
+) -> None:
+    environment(FROM_NAME="Ada, Inc.")
+    arrange.enqueue(owner)
+    sweeps.run()
+    [mail] = sweeps.inbox()
+    assert mail["from"] == '"Ada, Inc." <noreply@example.com>'
+
+
 def test_the_mail_tells_how_long_its_link_works(
     sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
 ) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 """Shorter, and a slow provider looks dead; longer, and a dead worker stalls its mail."""
 
+_LONGEST_NAME = 128
 _STAGES = ("local", "dev", "staging", "prod")
 _PROVIDERS = ("ses", "smtp")
 _SMTP_SECURITY = ("none", "starttls", "tls")
@@ -93,6 +94,7 @@ class Settings:
     pepper_secret_arn: str
     public_url: str
     from_address: str
+    from_name: str
     mail_provider: str
     ses_configuration_set: str | None
     smtp: Smtp | None
@@ -136,18 +138,30 @@ class _Reader:
             raise ConfigurationError(f"{name} must be a whole number from {low} to {high}")
         return int(text)
 
-    def seconds(self, name: str, default: float, *, high: float = 86_400 * 31) -> timedelta:
+    def seconds(
+        self, name: str, default: float, *, low: float = 0, high: float = 86_400 * 31
+    ) -> timedelta:
         text = self.optional(name)
         if text is None:
             return timedelta(seconds=default)
-        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text) or float(text) > high:
-            raise ConfigurationError(f"{name} must be a number of seconds from 0 to {high:g}")
+        plain = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text)
+        if not plain or not low <= float(text) <= high:
+            bounds = f"from {low:.0f} to {high:.0f}"
+            raise ConfigurationError(f"{name} must be a number of seconds {bounds}")
         return timedelta(seconds=float(text))
 
     def url(self, name: str) -> str:
         value = self.text(name).rstrip("/")
         if not _PLAIN_URL.fullmatch(value):
             raise ConfigurationError(f"{name} must be an http or https URL without a query")
+        return value
+
+    def name(self, name: str) -> str:
+        value = self.optional(name) or ""
+        if not value.isprintable() or len(value) > _LONGEST_NAME:
+            raise ConfigurationError(
+                f"{name} must be printable and at most {_LONGEST_NAME} characters"
+            )
         return value
 
     def address(self, name: str) -> str:
@@ -197,6 +211,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         pepper_secret_arn=read.text("PEPPER_SECRET_ARN"),
         public_url=read.url("PUBLIC_URL"),
         from_address=read.address("FROM_ADDRESS"),
+        from_name=read.name("FROM_NAME"),
         mail_provider=provider,
         ses_configuration_set=read.optional("SES_CONFIGURATION_SET"),
         smtp=_read_smtp(read) if provider == "smtp" else None,
@@ -205,7 +220,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         times=_read_times(read, stage=stage),
         send_slots=read.number("SEND_SLOTS", 10, low=1, high=1_000),
         max_attempts=read.number("MAX_ATTEMPTS", 5, low=1, high=20),
-        verify_token_lifetime=read.seconds("VERIFY_TOKEN_SECONDS", 86_400),
+        verify_token_lifetime=read.seconds("VERIFY_TOKEN_SECONDS", 86_400, low=3_600),
         signup_cooldown=read.seconds("SIGNUP_COOLDOWN_SECONDS", 60),
         idempotency_lifetime=read.seconds("IDEMPOTENCY_SECONDS", 86_400),
         retention=read.seconds("RETENTION_SECONDS", 90 * 86_400, high=86_400 * 3_650),

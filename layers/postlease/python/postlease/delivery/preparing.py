@@ -66,9 +66,7 @@ class Preparer:
             parameters["link"] = self._link(message.token)
             parameters["valid_hours"] = self._settings.verify_token_lifetime // _HOUR
         rendered = self._templates.render(message.template, message.locale, parameters)
-        sender = addresses.parse_sender(
-            message.from_address or self._settings.from_address, pointer="/from_address"
-        )
+        sender = self._sender(message)
         envelope = Envelope(
             sender.address, message.to_addresses, message.cc_addresses, message.bcc_addresses
         )
@@ -104,6 +102,11 @@ class Preparer:
             template_version=rendered.version,
             digests=digests,
         )
+
+    def _sender(self, message: ClaimedMessage) -> addresses.Sender:
+        if message.from_address is not None:
+            return addresses.parse_sender(message.from_address, pointer="/from_address")
+        return addresses.Sender(self._settings.from_name, self._settings.from_address)
 
     def _link(self, facts: TokenFacts) -> str:
         try:
