@@ -55,6 +55,9 @@ CREATE TABLE postlease.email_messages (
     sent_at timestamp with time zone,
     finished_at timestamp with time zone,
     redacted_at timestamp with time zone,
+    retry_count integer DEFAULT 0 NOT NULL,
+    blocked_count integer DEFAULT 0 NOT NULL,
+    keyed_since timestamp with time zone,
     CONSTRAINT email_messages_counts CHECK (((attempt_count >= refunded_count) AND (refunded_count >= 0) AND (reaped_count >= 0) AND (unknown_count >= 0) AND (max_attempts > 0))),
     CONSTRAINT email_messages_delivery CHECK ((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text]))),
     CONSTRAINT email_messages_dispatch_named CHECK (((dispatched_at IS NULL) OR (provider IS NOT NULL))),
@@ -74,6 +77,7 @@ END)),
     CONSTRAINT email_messages_reason_when_failed CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
     CONSTRAINT email_messages_recipient_count CHECK (((cardinality(to_addresses) >= 1) AND (((cardinality(to_addresses) + cardinality(cc_addresses)) + cardinality(bcc_addresses)) <= 50))),
     CONSTRAINT email_messages_recipients_flat CHECK ((GREATEST(array_ndims(to_addresses), array_ndims(cc_addresses), array_ndims(bcc_addresses)) = 1)),
+    CONSTRAINT email_messages_retries CHECK (((retry_count >= 0) AND (blocked_count >= 0))),
     CONSTRAINT email_messages_sent_at_when_sent CHECK (((status = 'sent'::text) = (sent_at IS NOT NULL))),
     CONSTRAINT email_messages_sent_is_named CHECK (((status <> 'sent'::text) OR (provider_message_id IS NOT NULL))),
     CONSTRAINT email_messages_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'sent'::text, 'failed'::text]))),
@@ -260,6 +264,13 @@ ALTER TABLE postlease.attachment_deletions ALTER COLUMN id ADD GENERATED ALWAYS 
     CACHE 1
 );
 
+CREATE TABLE postlease.bounces (
+    address_digest bytea NOT NULL,
+    event_digest bytea NOT NULL,
+    happened_at timestamp with time zone NOT NULL,
+    CONSTRAINT bounces_digest_length CHECK (((octet_length(address_digest) = 32) AND (octet_length(event_digest) = 32)))
+);
+
 CREATE TABLE postlease.email_attachments (
     message_id uuid NOT NULL,
     "position" smallint NOT NULL,
@@ -291,17 +302,22 @@ CREATE TABLE postlease.idempotency_keys (
 
 CREATE TABLE postlease.provider_gates (
     provider text NOT NULL,
-    paused_until timestamp with time zone,
-    pause_reason text,
-    failures_in_a_row integer DEFAULT 0 NOT NULL,
+    closed_at timestamp with time zone,
+    close_reason text,
+    closed_by uuid,
+    pause interval DEFAULT '00:00:30'::interval NOT NULL,
     probe_at timestamp with time zone,
-    rate_per_second numeric(10,3),
-    next_slot_at timestamp with time zone,
+    failures_in_a_row integer DEFAULT 0 NOT NULL,
+    limit_per_second double precision,
+    rate_per_second double precision,
+    rate_changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    next_slot_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT provider_gates_closed_whole CHECK ((num_nonnulls(closed_at, close_reason, probe_at) = ANY (ARRAY[0, 3]))),
     CONSTRAINT provider_gates_failures CHECK ((failures_in_a_row >= 0)),
-    CONSTRAINT provider_gates_pause_reasoned CHECK (((paused_until IS NULL) = (pause_reason IS NULL))),
-    CONSTRAINT provider_gates_rate CHECK ((rate_per_second > (0)::numeric))
-);
+    CONSTRAINT provider_gates_rate CHECK (((num_nonnulls(limit_per_second, rate_per_second) = ANY (ARRAY[0, 2])) AND (rate_per_second > (0)::double precision) AND (rate_per_second <= limit_per_second)))
+)
+WITH (fillfactor='50');
 
 CREATE TABLE postlease.rate_limits (
     limit_digest bytea NOT NULL,
@@ -363,6 +379,9 @@ CREATE TABLE postlease.verification_tokens (
 
 ALTER TABLE ONLY postlease.attachment_deletions
     ADD CONSTRAINT attachment_deletions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY postlease.bounces
+    ADD CONSTRAINT bounces_pkey PRIMARY KEY (address_digest, event_digest);
 
 ALTER TABLE ONLY postlease.email_attachments
     ADD CONSTRAINT email_attachments_pkey PRIMARY KEY (message_id, "position");
@@ -449,6 +468,8 @@ GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[]
 GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text) TO postlease_producer;
 
 GRANT SELECT,INSERT,DELETE ON TABLE postlease.attachment_deletions TO postlease_application;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.bounces TO postlease_application;
 
 GRANT SELECT,DELETE ON TABLE postlease.email_attachments TO postlease_application;
 

@@ -95,21 +95,30 @@ def claim(
     """Claim as a sweep does."""
     return outbox.claim(
         connection,
+        claimant(owner, lease=lease),
         slots=slots,
-        lease=lease,
-        owner=owner,
-        max_attempts=MAX_ATTEMPTS,
         floors=floors or outbox.Floors(),
         suspects=suspects,
     )
 
 
+def claimant(owner: str, *, lease: timedelta = LEASE) -> outbox.Claimant:
+    """A worker of that name, sending through SES."""
+    return outbox.Claimant(owner, "ses", lease, MAX_ATTEMPTS)
+
+
 def authorize(
-    connection: Connection, *claims: Claim, addressees: tuple[outbox.Addressee, ...] = ()
+    connection: Connection,
+    *claims: Claim,
+    addressees: tuple[outbox.Addressee, ...] = (),
+    provider: str = "ses",
+    keeps_keys: bool = False,
 ) -> dict[UUID, outbox.Verdict]:
     """Ask to send, as a sender does."""
     asked = [outbox.Asked(claim, addressees) for claim in claims]
-    return outbox.authorize(connection, asked, provider="ses", needed=NEEDED)
+    return outbox.authorize(
+        connection, asked, provider=provider, keeps_keys=keeps_keys, needed=NEEDED
+    )
 
 
 def sent(claim: Claim, provider_message_id: str = "provider-1") -> Settlement:

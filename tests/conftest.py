@@ -25,7 +25,8 @@ SQL = ROOT / "sql"
 CLEAN = """
 TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,
     postlease.email_attachments, postlease.attachment_deletions, postlease.idempotency_keys,
-    postlease.rate_limits, postlease.suppressions, postlease.provider_gates
+    postlease.rate_limits, postlease.suppressions, postlease.bounces,
+    postlease.provider_gates
 """
 
 

@@ -268,7 +268,7 @@ def test_the_idempotency_key_is_carried_to_the_provider_port(
     provider = KeyedProvider()
     [message_id] = arrange.enqueue(owner)
     writes = databases.application("writes")
-    with Writer(writes, provider=provider.name, needed=arrange.NEEDED) as writer:
+    with Writer(writes, provider=provider.name, keeps_keys=False, needed=arrange.NEEDED) as writer:
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),
             writer=writer,

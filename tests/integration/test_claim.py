@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from postlease import outbox
+from postlease.model import Claim
 from tests import arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from uuid import UUID
 
     from postlease.database import Connection
 
@@ -183,3 +185,87 @@ def test_ids_are_in_the_order_of_their_making_and_of_version_7(owner: Connection
     assert first < second
     made = datetime.fromtimestamp((first.int >> 80) / 1000, UTC)
     assert before < made < before + timedelta(seconds=60)
+
+
+def close_gate(owner: Connection, provider: str = "ses", *, closed_by: UUID | None = None) -> None:
+    """Close a provider's gate for everyone."""
+    owner.execute(
+        "INSERT INTO postlease.provider_gates"
+        " (provider, closed_at, close_reason, closed_by, probe_at)"
+        " VALUES (%s, now(), 'sending_paused', %s, now())",
+        [provider, closed_by],
+    )
+
+
+def test_a_closed_gate_lets_nothing_be_claimed(owner: Connection, application: Connection) -> None:
+    [message_id] = arrange.enqueue(owner)
+    close_gate(owner)
+    assert arrange.claim(application) == []
+    named = outbox.claim_named(application, arrange.claimant("worker-b"), [message_id])
+    assert named == []
+    assert arrange.row(owner, message_id)["attempt_count"] == 0
+
+
+def test_an_open_gate_lets_everything_be_claimed(
+    owner: Connection, application: Connection
+) -> None:
+    one, other = arrange.enqueue(owner, 2)
+    owner.execute("INSERT INTO postlease.provider_gates (provider) VALUES ('ses')")
+    [claimed] = arrange.claim(application)
+    assert claimed.claim.message_id == one
+    [named] = outbox.claim_named(application, arrange.claimant("worker-b"), [other])
+    assert named.claim.message_id == other
+
+
+def test_another_provider_s_gate_closes_nothing(owner: Connection, application: Connection) -> None:
+    one, other = arrange.enqueue(owner, 2)
+    close_gate(owner, "smtp")
+    assert [m.claim.message_id for m in arrange.claim(application)] == [one]
+    [named] = outbox.claim_named(application, arrange.claimant("worker-b"), [other])
+    assert named.claim.message_id == other
+
+
+def test_a_probe_passes_a_closed_gate_and_is_not_the_message_that_closed_it(
+    owner: Connection, application: Connection
+) -> None:
+    culprit, innocent = arrange.enqueue(owner, 2)
+    close_gate(owner, closed_by=culprit)
+    probe = outbox.claim_probe(application, arrange.claimant("worker-a"), avoid=culprit)
+    assert probe is not None
+    assert probe.claim.message_id == innocent
+
+
+def test_the_message_that_closed_the_gate_probes_it_when_nothing_else_is_due(
+    owner: Connection, application: Connection
+) -> None:
+    [culprit] = arrange.enqueue(owner)
+    close_gate(owner, closed_by=culprit)
+    probe = outbox.claim_probe(application, arrange.claimant("worker-a"), avoid=culprit)
+    assert probe is not None
+    assert outbox.claim_probe(application, arrange.claimant("worker-b"), avoid=culprit) is None
+
+
+def test_messages_are_claimed_by_name_once(
+    owner: Connection, open_application: Callable[[], Connection]
+) -> None:
+    """A doubled doorbell claims nothing, and what was not named is left alone."""
+    one, other = arrange.enqueue(owner, 2)
+    first, second = open_application(), open_application()
+    [named] = outbox.claim_named(first, arrange.claimant("worker-a"), [one])
+    assert named.claim == Claim(one, "worker-a", 1)
+    assert outbox.claim_named(second, arrange.claimant("worker-b"), [one]) == []
+    assert arrange.row(owner, other)["status"] == "pending"
+
+
+def test_naming_a_message_does_not_make_it_due(owner: Connection, application: Connection) -> None:
+    [message_id] = arrange.enqueue(owner)
+    arrange.age(owner, message_id, timedelta(hours=-1), "available_at")
+    assert outbox.claim_named(application, arrange.claimant("worker-a"), [message_id]) == []
+
+
+def test_a_suspect_is_not_claimed_by_name(owner: Connection, application: Connection) -> None:
+    [message_id] = arrange.enqueue(owner)
+    arrange.claim(application)
+    arrange.end_lease(owner, message_id)
+    arrange.reap(application)
+    assert outbox.claim_named(application, arrange.claimant("worker-b"), [message_id]) == []

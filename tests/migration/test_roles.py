@@ -38,6 +38,7 @@ MAY_TOUCH = {
     "provider_gates": {"postlease_application": {"SELECT", "INSERT", "UPDATE"}},
     "rate_limits": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "suppressions": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
+    "bounces": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "users": {"postlease_application": {"SELECT", "INSERT", "UPDATE"}},
     "verification_tokens": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
 }

@@ -26,6 +26,8 @@ HELD_ATTEMPT = (
     "AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]"
 )
 
+USED_UP = "AND m.attempt_count - m.refunded_count < coalesce(m.max_attempts, %(max_attempts)s)"
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -84,9 +86,9 @@ MUTANTS = [
     Mutant(
         CLAIMING,
         "CLAIM",
-        ") AS picked\n    LIMIT %(slots)s",
+        "AND g.closed_at IS NOT NULL)\n    LIMIT %(slots)s",
         "test_claim.test_auth_mail_behind_ten_thousand_bulk_messages_leaves_with_the_next_claim",
-        ") AS picked",
+        "AND g.closed_at IS NOT NULL)",
     ),
     Mutant(
         CLAIMING,
@@ -284,7 +286,7 @@ MUTANTS = [
     Mutant(
         REAPING,
         "REAP_DISPATCHED",
-        "AND m.attempt_count - m.refunded_count < coalesce(m.max_attempts, %(max_attempts)s)",
+        USED_UP,
         "test_reaper.test_an_unknown_last_attempt_ends_the_message",
     ),
     Mutant(
@@ -298,6 +300,115 @@ MUTANTS = [
         "EXPIRE_WAITING",
         "AND m.expires_at <= now()",
         "test_reaper.test_a_message_whose_time_passed_before_its_turn_ends_expired_and_unsent",
+    ),
+    # the gate, and claims by name
+    *(
+        Mutant(CLAIMING, statement, "AND g.closed_at IS NOT NULL", test)
+        for statement, test in (
+            ("CLAIM", "test_claim.test_an_open_gate_lets_everything_be_claimed"),
+            ("CLAIM_NAMED", "test_claim.test_an_open_gate_lets_everything_be_claimed"),
+        )
+    ),
+    *(
+        Mutant(
+            CLAIMING,
+            statement,
+            "g.provider = %(provider)s AND ",
+            "test_claim.test_another_provider_s_gate_closes_nothing",
+        )
+        for statement in ("CLAIM", "CLAIM_NAMED")
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "WHERE %(probing)s OR NOT EXISTS",
+        "test_claim.test_a_closed_gate_lets_nothing_be_claimed",
+        "WHERE true OR %(probing)s OR NOT EXISTS",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM",
+        "AND m.id IS DISTINCT FROM %(avoid)s::uuid",
+        "test_claim.test_a_probe_passes_a_closed_gate_and_is_not_the_message_that_closed_it",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM_NAMED",
+        "AND m.status = 'pending'",
+        "test_claim.test_messages_are_claimed_by_name_once",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM_NAMED",
+        "AND m.available_at <= now()",
+        "test_claim.test_naming_a_message_does_not_make_it_due",
+    ),
+    Mutant(
+        CLAIMING,
+        "CLAIM_NAMED",
+        "AND m.reaped_count = 0",
+        "test_claim.test_a_suspect_is_not_claimed_by_name",
+    ),
+    # asking again under the same key
+    *(
+        Mutant(REAPING, "REAP_KEYED", fragment, f"test_keys.{test}", replacement)
+        for fragment, test, replacement in (
+            (
+                "AND m.dispatched_at IS NOT NULL",
+                "test_what_was_never_dispatched_has_nothing_to_ask_for",
+                "",
+            ),
+            (
+                "AND m.provider = %(provider)s",
+                "test_a_message_of_another_provider_is_not_asked_again",
+                "",
+            ),
+            ("AND m.lease_expires_at < now()", "test_a_running_lease_is_not_asked_again", ""),
+            (
+                "AND coalesce(m.keyed_since, m.dispatched_at) > now() - %(key_lifetime)s::interval",
+                "test_a_key_that_is_too_old_is_not_asked_again",
+                "",
+            ),
+            (
+                USED_UP,
+                "test_a_last_attempt_is_not_asked_again",
+                "",
+            ),
+            (
+                "keyed_since = coalesce(m.keyed_since, m.dispatched_at)",
+                "test_a_key_counts_from_its_first_call",
+                "keyed_since = m.dispatched_at",
+            ),
+        )
+    ),
+    *(
+        Mutant(
+            DISPATCHING,
+            "AUTHORIZE",
+            fragment,
+            "test_keys.test_a_lost_key_leaves_the_decision_to_the_policy",
+            "false",
+            {"delivery": "at_most_once", "word": "outcome_unknown", "lost": lost},
+        )
+        for fragment, lost in (
+            ("NOT %(keeps_keys)s", "keys"),
+            ("m.provider <> %(provider)s", "provider"),
+            ("m.keyed_since <= now() - %(key_lifetime)s::interval", "age"),
+        )
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        " AND m.unknown_count = 0 AS may_repeat",
+        "test_keys.test_a_lost_key_is_not_repeated_twice",
+        " AS may_repeat",
+    ),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,",
+        "test_keys.test_an_answer_about_another_call_does_not_settle_the_first",
+        "keyed_since = NULL,",
     ),
     # supersede and look up
     Mutant(

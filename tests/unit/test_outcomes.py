@@ -39,6 +39,7 @@ def message(*, attempts_left: int = 4, attempt: int = 1) -> ClaimedMessage:
         locale="en",
         delivery="at_least_once",
         attempts_left=attempts_left,
+        retry_count=0,
         parameters={},
         to_addresses=("reader@example.com",),
         cc_addresses=(),

@@ -70,18 +70,18 @@ class Sweeps:
 def sweeps(
     environment: Callable[..., None], owner: Connection, application_conninfo: str
 ) -> Iterator[Sweeps]:
-    """Empty tables, a provider that accepts, and the times of a deployment scaled down."""
+    """Empty tables, a provider that accepts, and times that a loaded machine keeps."""
     provider = Provider()
     environment(
         AWS_ENDPOINT_URL_SESV2=provider.url,
-        CALL_BUDGET_SECONDS="2",
-        CONNECT_TIMEOUT_SECONDS="0.5",
-        READ_TIMEOUT_SECONDS="1",
-        LEASE_SECONDS="6",
-        UNKNOWN_GRACE_SECONDS="8",
+        CALL_BUDGET_SECONDS="10",
+        CONNECT_TIMEOUT_SECONDS="2",
+        READ_TIMEOUT_SECONDS="6",
+        LEASE_SECONDS="20",
+        UNKNOWN_GRACE_SECONDS="40",
         START_MARGIN_SECONDS="1",
         CALLER_MARGIN_SECONDS="2",
-        SWEEP_TIMEOUT_SECONDS="10",
+        SWEEP_TIMEOUT_SECONDS="30",
         SWEEP_LINGER_SECONDS="0",
     )
     running = Sweeps(provider, application_conninfo)

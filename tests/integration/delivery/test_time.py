@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from tests.integration.delivery.conftest import Sweeps
 
 
+SHORT = {
+    "CALL_BUDGET_SECONDS": "2",
+    "CONNECT_TIMEOUT_SECONDS": "0.5",
+    "READ_TIMEOUT_SECONDS": "1.4",
+}
+
+
 def wait_for_lock_wait(owner: Connection) -> None:
     """Return when a session waits for a lock."""
     deadline = time.monotonic() + 10
@@ -35,7 +42,7 @@ def test_a_go_that_came_too_late_is_not_used(
         READ_TIMEOUT_SECONDS="0.5",
         START_MARGIN_SECONDS="0.5",
         LEASE_SECONDS="3",
-        UNKNOWN_GRACE_SECONDS="9",
+        UNKNOWN_GRACE_SECONDS="40",
     )
     [message_id] = arrange.enqueue(owner)
     with connect(owner_url) as blocker, blocker.transaction():
@@ -73,7 +80,7 @@ def test_time_that_runs_out_leaves_the_rest_claimable_and_uncounted(
     sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
 ) -> None:
     """SCH-03: what cannot be sent in the time left is not held and has lost no attempt."""
-    environment(SEND_SLOTS="1")
+    environment(SEND_SLOTS="1", **SHORT)
     ids = arrange.enqueue(owner, 10)
     sweeps.meets("slow", seconds=0.6)
     # A call needs 3 seconds of budget and margin, so the last may start 1.5 seconds from now.
@@ -87,7 +94,10 @@ def test_time_that_runs_out_leaves_the_rest_claimable_and_uncounted(
         assert stored["lease_owner"] is None
 
 
-def test_an_invocation_without_time_claims_nothing(sweeps: Sweeps, owner: Connection) -> None:
+def test_an_invocation_without_time_claims_nothing(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
+) -> None:
+    environment(**SHORT)
     arrange.enqueue(owner)
     assert sweeps.run(seconds=2.9).counts["claimed"] == 0
     assert arrange.statuses(owner) == {"pending": 1}

@@ -105,6 +105,7 @@ class ClaimedMessage:
     locale: str
     delivery: DeliveryPolicy
     attempts_left: int
+    retry_count: int
     parameters: dict[str, Any] = field(repr=False)
     to_addresses: tuple[str, ...] = field(repr=False)
     cc_addresses: tuple[str, ...] = field(repr=False)

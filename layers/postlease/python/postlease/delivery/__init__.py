@@ -41,7 +41,9 @@ def deliver(
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     tally = Tally()
-    with Writer(writes, provider=provider.name, needed=needed) as writer:
+    with Writer(
+        writes, provider=provider.name, keeps_keys=provider.keeps_keys, needed=needed
+    ) as writer:
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),
             writer=writer,
@@ -53,6 +55,7 @@ def deliver(
             settings=settings,
             claims=claims,
             sender=sender,
+            provider=provider.name,
             tally=tally,
             times=times,
             worker=worker,

@@ -89,6 +89,7 @@ class Drain:
         settings: Settings,
         claims: Database,
         sender: Sender,
+        provider: str,
         tally: Tally,
         times: Times,
         worker: str,
@@ -96,6 +97,7 @@ class Drain:
         self._settings = settings
         self._claims = claims
         self._sender = sender
+        self._provider = provider
         self._tally = tally
         self._times = times
         self._worker = worker
@@ -158,10 +160,8 @@ class Drain:
         lease = self._settings.times.lease
         messages = outbox.claim(
             self._claims.connection(),
+            self._claimant(),
             slots=slots,
-            lease=lease,
-            owner=f"{self._worker}#{uuid4().hex}",
-            max_attempts=self._settings.max_attempts,
             floors=self._floors,
             suspects=suspects,
         )
@@ -171,6 +171,14 @@ class Drain:
         for message in messages:
             threads.submit(self._fly, message, deadline)
         return bool(messages)
+
+    def _claimant(self) -> outbox.Claimant:
+        return outbox.Claimant(
+            owner=f"{self._worker}#{uuid4().hex}",
+            provider=self._provider,
+            lease=self._settings.times.lease,
+            max_attempts=self._settings.max_attempts,
+        )
 
     def _fly(self, message: ClaimedMessage, deadline: Deadline) -> None:
         try:

@@ -87,7 +87,7 @@ class Preparer:
             mail=OutgoingMail(
                 message_id=claim.message_id,
                 attempt=claim.attempt,
-                idempotency_key=str(claim.message_id),
+                idempotency_key=_provider_key(message),
                 envelope=envelope,
                 content=content,
                 tags=message.tags,
@@ -123,3 +123,9 @@ class Preparer:
     def _digests(self, envelope: Envelope) -> dict[str, bytes]:
         pepper = tokens.pepper(secret_store.read_text(self._settings.pepper_secret_arn))
         return {address: suppression.digest(pepper, address) for address in envelope.recipients}
+
+
+def _provider_key(message: ClaimedMessage) -> str:
+    """The same in every attempt; another only after an operator asked for one more mail."""
+    key = str(message.claim.message_id)
+    return f"{key}-r{message.retry_count}" if message.retry_count else key

@@ -79,7 +79,9 @@ class Writer:
     until the request's time is over; a batch that fails is replayed row by row.
     """
 
-    def __init__(self, database: Database, *, provider: str, needed: timedelta) -> None:
+    def __init__(
+        self, database: Database, *, provider: str, keeps_keys: bool, needed: timedelta
+    ) -> None:
         self._database = database
         self._wake = threading.Condition()
         self._closed = False
@@ -87,7 +89,10 @@ class Writer:
         def authorize(
             connection: Connection, asked: list[outbox.Asked]
         ) -> Callable[[UUID], outbox.Verdict | None]:
-            return outbox.authorize(connection, asked, provider=provider, needed=needed).get
+            verdicts = outbox.authorize(
+                connection, asked, provider=provider, keeps_keys=keeps_keys, needed=needed
+            )
+            return verdicts.get
 
         def record(connection: Connection, settlements: list[Settlement]) -> Callable[[UUID], bool]:
             return outbox.record(connection, settlements).__contains__

@@ -12,11 +12,24 @@ Every statement names the status that it expects. Statements that change several
 in id order first; only claim, reaper and retention skip what is locked.
 """
 
-from postlease.outbox.claiming import Floors, claim, suspects_due
+from postlease.outbox.claiming import (
+    Claimant,
+    Floors,
+    claim,
+    claim_named,
+    claim_probe,
+    suspects_due,
+)
 from postlease.outbox.dispatching import Addressee, Asked, Verdict, authorize
 from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede
 from postlease.outbox.purging import purge
-from postlease.outbox.reaping import Reaped, expire_waiting, reap_dispatched, reap_undispatched
+from postlease.outbox.reaping import (
+    Reaped,
+    expire_waiting,
+    reap_dispatched,
+    reap_keyed,
+    reap_undispatched,
+)
 from postlease.outbox.recording import record
 from postlease.outbox.watching import Backlog, EventState, backlog, event_state
 
@@ -24,6 +37,7 @@ __all__ = [
     "Addressee",
     "Asked",
     "Backlog",
+    "Claimant",
     "EventState",
     "Floors",
     "Reaped",
@@ -31,12 +45,15 @@ __all__ = [
     "authorize",
     "backlog",
     "claim",
+    "claim_named",
+    "claim_probe",
     "enqueue",
     "enqueue_auth",
     "event_state",
     "expire_waiting",
     "purge",
     "reap_dispatched",
+    "reap_keyed",
     "reap_undispatched",
     "record",
     "supersede",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from postlease.database import translated_errors
 from postlease.model import AttachmentReference, Claim, ClaimedMessage, TokenFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from postlease.database import Connection, Row
@@ -20,7 +22,7 @@ _FULL_LOOK_SECONDS = 5.0
 # Three probes in the order of the classes, each an equality on priority, so that neither history
 # nor far-future rows of another class are read. The floors skip entries that are dead but not yet
 # vacuumed. The ctid array keeps the planner from joining its way into claiming more than asked.
-CLAIM: LiteralString = """-- outbox.claim
+_DUE: LiteralString = """-- outbox.claim
 WITH due AS MATERIALIZED (
     SELECT picked.tid
     FROM (VALUES
@@ -37,12 +39,36 @@ WITH due AS MATERIALIZED (
           AND m.available_at <= now()
           AND m.status = 'pending'
           AND (m.reaped_count > 0) = %(suspects)s
+          AND m.id IS DISTINCT FROM %(avoid)s::uuid
         ORDER BY m.available_at, m.id
         LIMIT %(slots)s
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS picked
+    WHERE %(probing)s OR NOT EXISTS (
+        SELECT FROM postlease.provider_gates AS g
+        WHERE g.provider = %(provider)s AND g.closed_at IS NOT NULL)
     LIMIT %(slots)s
-), claimed AS (
+)"""
+
+# Whoever names messages by id finds them in no order of urgency, but only those that anybody may
+# claim now: due, open to all, and not known to have cost a worker.
+_NAMED: LiteralString = """-- outbox.claim_named
+WITH due AS MATERIALIZED (
+    SELECT m.ctid AS tid
+    FROM postlease.email_messages AS m
+    WHERE m.id = ANY (%(ids)s::uuid[])
+      AND m.available_at <= now()
+      AND m.status = 'pending'
+      AND m.reaped_count = 0
+      AND NOT EXISTS (
+        SELECT FROM postlease.provider_gates AS g
+        WHERE g.provider = %(provider)s AND g.closed_at IS NOT NULL)
+    ORDER BY m.id
+    LIMIT %(slots)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)"""
+
+_TAKE: LiteralString = """, claimed AS (
     UPDATE postlease.email_messages AS m
     SET status = 'sending',
         lease_owner = %(owner)s,
@@ -54,7 +80,7 @@ WITH due AS MATERIALIZED (
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters, c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.from_address, c.reply_to, c.tags, c.delivery,
+       c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
@@ -66,6 +92,9 @@ SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_
 FROM claimed AS c
 LEFT JOIN postlease.verification_tokens AS t ON t.id = c.token_id
 """
+
+CLAIM: LiteralString = _DUE + _TAKE
+CLAIM_NAMED: LiteralString = _NAMED + _TAKE
 
 SUSPECTS_DUE: LiteralString = """-- outbox.suspects_due
 SELECT EXISTS (
@@ -118,42 +147,99 @@ class Floors:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims, and for how long. owner must be new for every claim."""
+
+    owner: str
+    provider: str
+    lease: timedelta
+    max_attempts: int
+
+    def parameters(self) -> dict[str, object]:
+        """Its part of a claim's parameters."""
+        return {
+            "owner": self.owner,
+            "provider": self.provider,
+            "lease": self.lease,
+            "max_attempts": self.max_attempts,
+        }
+
+
 def claim(
     connection: Connection,
+    claimant: Claimant,
     *,
     slots: int,
-    lease: timedelta,
-    owner: str,
-    max_attempts: int,
     floors: Floors,
     suspects: bool = False,
 ) -> list[ClaimedMessage]:
-    """Lease up to slots due messages to owner, most urgent first, and commit.
+    """Lease up to slots due messages to claimant, most urgent first, and commit.
 
     The attempt is spent here, before anything is sent: a message that kills its sender ends up
-    failed, not looping. owner must be new for every call. suspects claims the messages that a
-    lost worker held before instead of all others; claim those one at a time with nothing else in
-    flight. An empty list means nothing is due or somebody else has it.
+    failed, not looping. suspects claims the messages that a lost worker held before instead of all
+    others; claim those one at a time with nothing else in flight. An empty list means that nothing
+    is due, somebody else has it, or the provider's gate is closed.
     """
     from_start = suspects or floors.at_start()
     parameters = {
+        **claimant.parameters(),
         "slots": slots,
-        "lease": lease,
-        "owner": owner,
-        "max_attempts": max_attempts,
         "suspects": suspects,
+        "probing": False,
+        "avoid": None,
         **(Floors() if suspects else floors).parameters(),
     }
-    with translated_errors():
-        rows = connection.execute(CLAIM, parameters).fetchall()
-        if not rows and not from_start:
-            floors.reset()
-            rows = connection.execute(CLAIM, parameters | floors.parameters()).fetchall()
-    messages = [_claimed(row, owner) for row in rows]
-    # RETURNING has no order of its own.
-    messages.sort(key=lambda m: (m.priority, m.available_at, m.claim.message_id))
+    messages = _run(connection, CLAIM, claimant, parameters)
+    if not messages and not from_start:
+        floors.reset()
+        messages = _run(connection, CLAIM, claimant, parameters | floors.parameters())
     if not suspects:
         floors.advance(messages)
+    return messages
+
+
+def claim_probe(
+    connection: Connection, claimant: Claimant, *, avoid: UUID | None
+) -> ClaimedMessage | None:
+    """Lease the one message that may pass a closed gate, and commit.
+
+    Call it only with the probe in hand. avoid is the message that closed the gate: it is taken
+    only if nothing else is due.
+    """
+    for left_out in (avoid, None) if avoid else (None,):
+        parameters = {
+            **claimant.parameters(),
+            "slots": 1,
+            "suspects": False,
+            "probing": True,
+            "avoid": left_out,
+            **Floors().parameters(),
+        }
+        if found := _run(connection, CLAIM, claimant, parameters):
+            return found[0]
+    return None
+
+
+def claim_named(
+    connection: Connection, claimant: Claimant, ids: Sequence[UUID]
+) -> list[ClaimedMessage]:
+    """Lease those of ids that are due, and commit. What somebody else has is left out, quietly."""
+    parameters = {**claimant.parameters(), "ids": list(ids), "slots": len(ids)}
+    return _run(connection, CLAIM_NAMED, claimant, parameters)
+
+
+def _run(
+    connection: Connection,
+    statement: LiteralString,
+    claimant: Claimant,
+    parameters: dict[str, object],
+) -> list[ClaimedMessage]:
+    with translated_errors():
+        rows = connection.execute(statement, parameters).fetchall()
+    messages = [_claimed(row, claimant.owner) for row in rows]
+    # RETURNING has no order of its own.
+    messages.sort(key=lambda m: (m.priority, m.available_at, m.claim.message_id))
     return messages
 
 
@@ -174,6 +260,7 @@ def _claimed(row: Row, owner: str) -> ClaimedMessage:
         template=row["template"],
         locale=row["locale"],
         delivery=row["delivery"],
+        retry_count=row["retry_count"],
         attempts_left=row["attempts_left"],
         parameters=row["parameters"],
         to_addresses=tuple(row["to_addresses"]),

@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 TOKEN_LIFE_LEFT = timedelta(minutes=5)
 """A link that dies before its reader can open it is not sent."""
 
-Word: TypeAlias = Literal["go", "expired", "superseded", "suppressed", "no_room"]
+KEY_LIFETIME = timedelta(hours=23)
+"""Providers keep a key for 24 hours; an hour pays for clocks and waits."""
+
+Word: TypeAlias = Literal["go", "expired", "superseded", "suppressed", "outcome_unknown", "no_room"]
 
 # Repeating it is safe: a claim that was told to go is told so again as long as it is held.
 AUTHORIZE: LiteralString = """-- outbox.authorize
 WITH held AS MATERIALIZED (
     SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
-           cardinality(m.to_addresses) AS to_count
+           cardinality(m.to_addresses) AS to_count,
+           -- An outcome that nobody learned may be asked for again under its key, or not at all.
+           m.keyed_since IS NOT NULL AND (
+               NOT %(keeps_keys)s OR m.provider <> %(provider)s
+               OR m.keyed_since <= now() - %(key_lifetime)s::interval) AS key_is_lost,
+           m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat
     FROM postlease.email_messages AS m
     WHERE m.id = ANY (%(ids)s::uuid[])
       AND m.status = 'sending'
@@ -42,11 +50,12 @@ WITH held AS MATERIALIZED (
       AND NOT (s.reason = 'complaint' AND h.priority = 0)
     GROUP BY h.id
 ), judged AS (
-    SELECT h.id, coalesce(s.digests, '{}') AS struck, CASE
+    SELECT h.id, h.key_is_lost, coalesce(s.digests, '{}') AS struck, CASE
         WHEN t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL THEN 'superseded'
         WHEN h.expires_at <= now() THEN 'expired'
         WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'
         WHEN s.to_count = h.to_count THEN 'suppressed'
+        WHEN h.key_is_lost AND NOT h.may_repeat THEN 'outcome_unknown'
         WHEN h.lease_expires_at < now() + %(needed)s::interval THEN 'no_room'
         ELSE 'go' END AS verdict
     FROM held AS h
@@ -62,6 +71,9 @@ SET status = CASE j.verdict
         WHEN 'go' THEN m.attempts
         ELSE postlease.attempts_with(m, j.verdict, NULL, NULL, j.verdict = 'no_room') END,
     dispatched_at = CASE j.verdict WHEN 'go' THEN now() END,
+    unknown_count = m.unknown_count
+        + CASE WHEN j.verdict = 'go' AND j.key_is_lost THEN 1 ELSE 0 END,
+    keyed_since = CASE WHEN j.verdict = 'go' AND j.key_is_lost THEN NULL ELSE m.keyed_since END,
     provider = CASE j.verdict WHEN 'go' THEN %(provider)s ELSE m.provider END,
     lease_owner = CASE j.verdict WHEN 'go' THEN m.lease_owner END,
     claimed_at = CASE j.verdict WHEN 'go' THEN m.claimed_at END,
@@ -98,14 +110,21 @@ class Verdict:
 
 
 def authorize(
-    connection: Connection, asked: Sequence[Asked], *, provider: str, needed: timedelta
+    connection: Connection,
+    asked: Sequence[Asked],
+    *,
+    provider: str,
+    keeps_keys: bool,
+    needed: timedelta,
 ) -> dict[UUID, Verdict]:
     """Settle every claim asked and commit; no message may stand in asked twice.
 
     `go`: the dispatch mark is set, and the call to provider may leave if it starts within the
-    lease. `expired`, `superseded`, `suppressed`: failed with that reason. `no_room`: less than
-    needed is left of the lease, so the message is pending again, refunded. A message that is
-    missing from the answer is not ours any more.
+    lease. `expired`, `superseded`, `suppressed`: failed with that reason. `outcome_unknown`: an
+    earlier attempt was never answered, its key is lost (keeps_keys tells whether provider has any)
+    and the policy allows no repeat; failed. `no_room`: less than needed is left of the lease, so
+    the message is pending again, refunded. A message that is missing from the answer is not ours
+    any more.
     """
     claims = [entry.claim for entry in asked]
     addressees = [(e.claim.message_id, a) for e in asked for a in e.addressees]
@@ -117,6 +136,8 @@ def authorize(
         "digests": [addressee.digest for _, addressee in addressees],
         "is_to": [addressee.is_to for _, addressee in addressees],
         "provider": provider,
+        "keeps_keys": keeps_keys,
+        "key_lifetime": KEY_LIFETIME,
         "needed": needed,
         "token_life_left": TOKEN_LIFE_LEFT,
     }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease.database import translated_errors
+from postlease.outbox.dispatching import KEY_LIFETIME
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -78,6 +79,35 @@ WHERE m.id = unknown.id
 RETURNING m.status
 """
 
+# A provider that keeps keys tells what became of the first call when it is asked again.
+REAP_KEYED: LiteralString = """-- outbox.reap_keyed
+WITH unknown AS MATERIALIZED (
+    SELECT m.id
+    FROM postlease.email_messages AS m
+    WHERE m.finished_at IS NULL
+      AND m.status = 'sending'
+      AND m.dispatched_at IS NOT NULL
+      AND m.provider = %(provider)s
+      AND m.lease_expires_at < now()
+      AND coalesce(m.keyed_since, m.dispatched_at) > now() - %(key_lifetime)s::interval
+      AND m.attempt_count - m.refunded_count < coalesce(m.max_attempts, %(max_attempts)s)
+    ORDER BY m.id
+    LIMIT %(batch)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE postlease.email_messages AS m
+SET status = 'pending',
+    attempts = postlease.attempts_with(m, 'unknown', 'asked_again', NULL, false),
+    keyed_since = coalesce(m.keyed_since, m.dispatched_at),
+    dispatched_at = NULL,
+    lease_owner = NULL,
+    claimed_at = NULL,
+    lease_expires_at = NULL
+FROM unknown
+WHERE m.id = unknown.id
+RETURNING m.status
+"""
+
 EXPIRE_WAITING: LiteralString = """-- outbox.expire_waiting
 WITH late AS MATERIALIZED (
     SELECT m.id
@@ -132,6 +162,22 @@ def reap_dispatched(
     parameters = {"batch": batch, "grace": grace, "max_attempts": max_attempts}
     with translated_errors():
         return _counted(connection.execute(REAP_DISPATCHED, parameters).fetchall())
+
+
+def reap_keyed(connection: Connection, *, provider: str, batch: int, max_attempts: int) -> Reaped:
+    """Let provider be asked again, under the same key, about a call that it never answered.
+
+    Only for a provider that keeps keys, and only while it keeps this one; no grace is needed,
+    because two calls under one key are one mail.
+    """
+    parameters = {
+        "provider": provider,
+        "batch": batch,
+        "max_attempts": max_attempts,
+        "key_lifetime": KEY_LIFETIME,
+    }
+    with translated_errors():
+        return _counted(connection.execute(REAP_KEYED, parameters).fetchall())
 
 
 def expire_waiting(connection: Connection, *, batch: int) -> Reaped:

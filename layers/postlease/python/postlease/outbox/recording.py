@@ -39,6 +39,7 @@ SET status = (%(statuses)s::text[])[h.place],
     dispatched_at = CASE (%(statuses)s::text[])[h.place]
         WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
     provider_message_id = (%(provider_ids)s::text[])[h.place],
+    keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,
     template_version = coalesce((%(versions)s::text[])[h.place], m.template_version),
     sent_at = CASE (%(statuses)s::text[])[h.place] WHEN 'sent' THEN now() END,
     finished_at = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN NULL ELSE now() END,
