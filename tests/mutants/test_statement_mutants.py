@@ -18,6 +18,7 @@ CLAIMING = "postlease.outbox.claiming"
 DISPATCHING = "postlease.outbox.dispatching"
 RECORDING = "postlease.outbox.recording"
 REAPING = "postlease.outbox.reaping"
+SETTLING = "postlease.outbox.settling"
 ENQUEUEING = "postlease.outbox.enqueueing"
 WATCHING = "postlease.outbox.watching"
 
@@ -409,6 +410,90 @@ MUTANTS = [
         "keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,",
         "test_keys.test_an_answer_about_another_call_does_not_settle_the_first",
         "keyed_since = NULL,",
+    ),
+    # the provider's event: only what was open, and so that the worker's record counts
+    *(
+        Mutant(SETTLING, "SETTLE_ACCEPTED", fragment, f"test_settling.{test}", replacement, given)
+        for fragment, replacement, test, given in (
+            (
+                "AND (m.status = 'sending' AND m.attempt_count = %(attempt)s\n",
+                "AND (m.attempt_count = %(attempt)s\n",
+                "test_an_event_behind_the_record_changes_nothing",
+                {},
+            ),
+            (
+                "AND (m.status = 'sending' AND m.attempt_count = %(attempt)s\n",
+                "AND (m.status = 'sending'\n",
+                "test_an_event_of_an_attempt_that_is_not_open_changes_nothing",
+                {"attempt": 3},
+            ),
+            (
+                "AND (m.status = 'sending' AND m.attempt_count = %(attempt)s\n",
+                "AND (false\n",
+                "test_an_event_ends_what_is_being_sent",
+                {},
+            ),
+            (
+                "'attempt', %(attempt)s::integer, 'outcome', 'unknown'))",
+                "'attempt', %(attempt)s::integer))",
+                "test_an_event_of_an_attempt_that_is_not_open_changes_nothing",
+                {"attempt": 1},
+            ),
+            (
+                "'attempt', %(attempt)s::integer, 'outcome', 'unknown'))",
+                "'outcome', 'unknown'))",
+                "test_an_event_of_an_attempt_that_was_never_made_changes_nothing",
+                {},
+            ),
+            (
+                "(m.status = 'pending'\n",
+                "(false\n",
+                "test_an_unknown_message_that_waits_is_sent_by_its_event_and_not_claimed_again",
+                {},
+            ),
+            (
+                "OR m.status = 'sending' AND m.dispatched_at IS NULL",
+                "",
+                "test_a_message_that_was_claimed_again_is_not_sent_again",
+                {},
+            ),
+            (
+                " AND m.dispatched_at IS NULL",
+                "",
+                "test_an_older_event_leaves_a_newer_call_that_has_left_alone",
+                {},
+            ),
+            (
+                "OR m.status = 'failed' AND m.failure_reason = 'outcome_unknown'",
+                "",
+                "test_an_unknown_message_that_failed_is_sent_by_its_event",
+                {},
+            ),
+            (
+                " AND m.failure_reason = 'outcome_unknown'",
+                "",
+                "test_a_message_that_ended_for_another_reason_stays_as_it_is",
+                {},
+            ),
+            (
+                "WHERE m.id = %(message_id)s",
+                "WHERE true",
+                "test_an_event_of_a_message_that_is_gone_or_never_was_changes_nothing",
+                {},
+            ),
+            (
+                "THEN m.attempts - 0 ELSE m.attempts END",
+                "THEN m.attempts ELSE m.attempts END",
+                "test_the_last_twenty_entries_are_kept",
+                {},
+            ),
+            (
+                "'outcome', 'accepted', 'code', 'event', 'ended_at', now(),",
+                "'owner', 'event', 'outcome', 'accepted', 'code', 'event', 'ended_at', now(),",
+                "test_a_late_worker_finds_its_attempt_recorded_and_changes_nothing",
+                {},
+            ),
+        )
     ),
     # supersede and look up
     Mutant(

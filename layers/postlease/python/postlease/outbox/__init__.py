@@ -4,6 +4,7 @@
     claiming     pending -> sending, for the holder of a lease
     dispatching  the last check of eligibility, and the mark that the call may leave
     recording    sending -> what the attempt made of it, fenced by the claim
+    settling     what the provider's own event proves, ahead of or behind its record
     reaping      leases that ended without a record, and messages that waited too long
     purging      finished messages leave
     watching     what the API and the metrics may know
@@ -31,6 +32,7 @@ from postlease.outbox.reaping import (
     reap_undispatched,
 )
 from postlease.outbox.recording import record
+from postlease.outbox.settling import settle_accepted
 from postlease.outbox.watching import Backlog, EventState, backlog, event_state
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "reap_keyed",
     "reap_undispatched",
     "record",
+    "settle_accepted",
     "supersede",
     "suspects_due",
 ]
