@@ -37,6 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
         milliseconds={
             "SendDuration": tally.send_milliseconds,
+            "EnqueueToCall": tally.wait_milliseconds,
             "EnqueueToSent": tally.latency_milliseconds,
         },
     )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["open_database", "sweeps", "world"]
 
 EVENTS = Path(__file__).parents[2] / "events"
-CALL_BUDGET = timedelta(seconds=2)
+CALL_BUDGET = timedelta(seconds=10)
 HOUR = timedelta(hours=1)
 
 

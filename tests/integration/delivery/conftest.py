@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from postlease.delivery import Times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from uuid import UUID
 
     from postlease.database import Connection
 
@@ -33,17 +35,25 @@ class Sweeps:
 
     def run(self, *, seconds: float = SECONDS_LEFT, linger: float = 0) -> delivery.Tally:
         """One invocation that has seconds left and looks for new messages for linger seconds."""
-        self._count += 1
         now = time.monotonic()
+        times = Times(invocation_ends_at=now + seconds, linger_until=now + linger)
+        with self._environment() as environment:
+            return delivery.deliver(config.settings(), times, **environment)
+
+    def ring(self, *ids: UUID, seconds: float = SECONDS_LEFT) -> delivery.Tally:
+        """One invocation of the doorbell, for messages by id."""
+        now = time.monotonic()
+        times = Times(invocation_ends_at=now + seconds, linger_until=now)
+        with self._environment() as environment:
+            return delivery.deliver_named(config.settings(), times, ids, **environment)
+
+    @contextlib.contextmanager
+    def _environment(self) -> Iterator[dict[str, Any]]:
+        """A worker's name and its two connections, which end with the run."""
+        self._count += 1
         claims, writes = (Database(lambda *, refresh: self._conninfo) for _ in range(2))
         try:
-            return delivery.deliver(
-                config.settings(),
-                Times(invocation_ends_at=now + seconds, linger_until=now + linger),
-                worker=f"sweep-{self._count}",
-                claims=claims,
-                writes=writes,
-            )
+            yield {"worker": f"worker-{self._count}", "claims": claims, "writes": writes}
         finally:
             claims.discard()
             writes.discard()
@@ -51,6 +61,14 @@ class Sweeps:
     def start(self, **arguments: float) -> Future[delivery.Tally]:
         """The same, beside the test."""
         return self._threads.submit(lambda: self.run(**arguments))
+
+    def start_ring(self, *ids: UUID) -> Future[delivery.Tally]:
+        """A doorbell's invocation beside the test."""
+        return self._threads.submit(lambda: self.ring(*ids))
+
+    def at(self, conninfo: str) -> Sweeps:
+        """The same provider, with another database."""
+        return Sweeps(self.provider, conninfo)
 
     def meets(self, mode: Any, times: int | None = None, *, seconds: float = 0) -> None:
         """What the provider does to the next calls."""

@@ -13,6 +13,7 @@ Owner of the question "what does this outcome mean"; statements live in `outbox`
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from postlease import providers, rendering
@@ -23,10 +24,13 @@ from postlease.delivery.tally import Tally
 from postlease.delivery.writer import Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from uuid import UUID
+
     from postlease.config import Settings
     from postlease.database import Database
 
-__all__ = ["Tally", "Times", "deliver"]
+__all__ = ["Tally", "Times", "deliver", "deliver_named"]
 
 
 def deliver(
@@ -38,9 +42,46 @@ def deliver(
     alone, so that a claim never waits behind a record. Every claim is settled or left to its lease
     when this returns. UnavailableError if the database is away.
     """
+    tally = Tally()
+    with _drain(settings, times, tally, worker=worker, claims=claims, writes=writes) as drain:
+        drain.run()
+    return tally
+
+
+def deliver_named(
+    settings: Settings,
+    times: Times,
+    ids: Sequence[UUID],
+    *,
+    worker: str,
+    claims: Database,
+    writes: Database,
+) -> Tally:
+    """Send those of ids that are due and that nobody else has; answers what was done.
+
+    The others of ids are left alone, quietly. tally.unseen holds those that could not be looked
+    at: the database was away, or the time short. Times never linger here. worker, claims and writes
+    as in `deliver`.
+    """
+    tally = Tally()
+    with _drain(settings, times, tally, worker=worker, claims=claims, writes=writes) as drain:
+        drain.run_named(ids)
+    return tally
+
+
+@contextlib.contextmanager
+def _drain(
+    settings: Settings,
+    times: Times,
+    tally: Tally,
+    *,
+    worker: str,
+    claims: Database,
+    writes: Database,
+) -> Iterator[Drain]:
+    """A drain with all that its senders need; what they wrote is in the database at the end."""
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
-    tally = Tally()
     with Writer(
         writes, provider=provider.name, keeps_keys=provider.keeps_keys, needed=needed
     ) as writer:
@@ -51,7 +92,7 @@ def deliver(
             tally=tally,
             needed=needed,
         )
-        Drain(
+        yield Drain(
             settings=settings,
             claims=claims,
             sender=sender,
@@ -59,5 +100,4 @@ def deliver(
             tally=tally,
             times=times,
             worker=worker,
-        ).run()
-    return tally
+        )

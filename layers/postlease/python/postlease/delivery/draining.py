@@ -1,4 +1,7 @@
-"""The claim loop: keep the send slots busy until nothing is due or the time is up."""
+"""The claim loop: keep the send slots busy until nothing is due or the time is up.
+
+`run` takes what is due; `run_named` takes what it is told, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ from postlease.model import Blocked
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
     from postlease.config import Settings
     from postlease.database import Database
     from postlease.delivery.tally import Tally
@@ -123,6 +129,26 @@ class Drain:
                     break
                 self._slots.wait(_POLL_SECONDS)
 
+    def run_named(self, ids: Sequence[UUID]) -> None:
+        """Claim those of ids that are due, and no other, and send them.
+
+        Returns when nothing is in flight any more. What could not be looked at, for want of time or
+        of a database, is left in the tally's unseen.
+        """
+        left = list(dict.fromkeys(ids))
+        with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
+            while left and self._has_time():
+                slots = self._slots.gather()
+                try:
+                    self._start_named(threads, left[:slots])
+                except UnavailableError as error:
+                    self._claims.discard()
+                    self._tally.count("database_unavailable")
+                    logger.warning("claiming failed", extra={"reason": str(error)})
+                    break
+                left = left[slots:]
+        self._tally.unseen.update(left)
+
     def _turn(self, threads: ThreadPoolExecutor) -> bool:
         """Claim and start what is due; False if that was nothing."""
         try:
@@ -157,7 +183,6 @@ class Drain:
         if not self._has_time():
             return False
         asked_at = time.monotonic()
-        lease = self._settings.times.lease
         messages = outbox.claim(
             self._claims.connection(),
             self._claimant(),
@@ -165,12 +190,24 @@ class Drain:
             floors=self._floors,
             suspects=suspects,
         )
-        deadline = Deadline(asked_at + lease.total_seconds(), self._times.invocation_ends_at)
+        self._launch(threads, messages, asked_at)
+        return bool(messages)
+
+    def _start_named(self, threads: ThreadPoolExecutor, ids: Sequence[UUID]) -> None:
+        asked_at = time.monotonic()
+        messages = outbox.claim_named(self._claims.connection(), self._claimant(), ids)
+        self._launch(threads, messages, asked_at)
+
+    def _launch(
+        self, threads: ThreadPoolExecutor, messages: Sequence[ClaimedMessage], asked_at: float
+    ) -> None:
+        """Put each message on a thread of its own. asked_at: the monotonic second of the claim."""
+        lease_ends_at = asked_at + self._settings.times.lease.total_seconds()
+        deadline = Deadline(lease_ends_at, self._times.invocation_ends_at)
         self._slots.take(len(messages))
         self._tally.count("claimed", len(messages))
         for message in messages:
             threads.submit(self._fly, message, deadline)
-        return bool(messages)
 
     def _claimant(self) -> outbox.Claimant:
         return outbox.Claimant(

@@ -107,6 +107,7 @@ class Sender:
         mail: OutgoingMail,
         deadline: Deadline,
     ) -> Outcome:
+        self._tally.time_wait(_milliseconds_waited(message, deadline))
         started = time.monotonic()
         try:
             outcome = self._provider.send(mail)

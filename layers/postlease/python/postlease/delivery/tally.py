@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 
 @dataclass(slots=True)
@@ -15,11 +19,16 @@ class Tally:
     `unreachable`, `throttled`, `blocked`, `unknown`, `render_error`, ...); verdicts other than go
     (`expired`, `superseded`, `suppressed`, `no_room`); `handed_back`, `lease_lost`,
     `accepted_unrecorded`, `unexpected`; and the resulting `sent` and `failed`.
+
+    wait_milliseconds is from due to the call, latency_milliseconds from due to accepted. unseen
+    are the ids that a run was given by name and could not look at.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     send_milliseconds: list[float] = field(default_factory=list)
+    wait_milliseconds: list[float] = field(default_factory=list)
     latency_milliseconds: list[float] = field(default_factory=list)
+    unseen: set[UUID] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def count(self, word: str, number: int = 1) -> None:
@@ -31,6 +40,11 @@ class Tally:
         """Note how long one call to the provider took."""
         with self._lock:
             self.send_milliseconds.append(milliseconds)
+
+    def time_wait(self, milliseconds: float) -> None:
+        """Note how long one message was due when its call began."""
+        with self._lock:
+            self.wait_milliseconds.append(milliseconds)
 
     def time_latency(self, milliseconds: float) -> None:
         """Note how long one message took from due to accepted."""
