@@ -155,6 +155,21 @@ def age(owner: Connection, message_id: UUID, by: timedelta, *columns: str) -> No
     )
 
 
+def pass_time(owner: Connection, by: timedelta) -> None:
+    """Let that time go by for the gates and for all that waits: what is now lies in the past."""
+    owner.execute(
+        "UPDATE postlease.provider_gates SET closed_at = closed_at - %(by)s,"
+        " probe_at = probe_at - %(by)s, rate_changed_at = rate_changed_at - %(by)s,"
+        " next_slot_at = next_slot_at - %(by)s, updated_at = updated_at - %(by)s",
+        {"by": by},
+    )
+    owner.execute(
+        "UPDATE postlease.email_messages SET available_at = available_at - %(by)s"
+        " WHERE status = 'pending'",
+        {"by": by},
+    )
+
+
 def end_lease(
     owner: Connection, message_id: UUID, *, ago: timedelta = timedelta(seconds=1)
 ) -> None:

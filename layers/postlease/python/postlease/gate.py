@@ -1,0 +1,300 @@
+"""The gate in front of a provider: one row that all workers of all processes obey.
+
+Closed, it lets one probe through an interval and nothing else; open, it deals out slots in the
+provider's rate. Each statement commits by itself and locks that row alone, for its own duration.
+What an outcome means for its message is decided in `delivery`, and the claim reads the gate itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, LiteralString, assert_never
+
+from postlease.database import translated_errors
+from postlease.model import (
+    Accepted,
+    Blocked,
+    Deferred,
+    Outcome,
+    Rejected,
+    Throttled,
+    Unknown,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from postlease.database import Connection
+
+FIRST_PAUSE = timedelta(seconds=30)
+LONGEST_PAUSE = timedelta(minutes=10)
+
+FAILURES_LIMIT = 5
+"""So many calls in a row that reached nobody, over all workers, close the gate."""
+
+SHARE = 0.95
+"""What is used of a rate: the provider counts by its own clock, and a call is never on time."""
+
+BURST = timedelta(seconds=5)
+"""Refusals for speed that come so close together are about the same speed."""
+
+LOOK: LiteralString = """-- gate.look
+SELECT g.closed_at IS NOT NULL AS closed, g.close_reason AS reason, g.closed_by,
+       g.closed_at IS NOT NULL AND g.probe_at <= now() AS probe_is_due,
+       g.failures_in_a_row, g.rate_per_second
+FROM postlease.provider_gates AS g
+WHERE g.provider = %(provider)s
+"""
+
+# A slot lies no further back than the burst that may follow a silence: a tenth of a second's rate,
+# the first of it being the call itself. After a halving the rate grows by a tenth for each minute.
+RESERVE: LiteralString = """-- gate.reserve
+WITH held AS MATERIALIZED (
+    SELECT g.provider, g.next_slot_at, g.rate_per_second AS old_rate,
+           least(g.limit_per_second, g.rate_per_second * power(1.1, least(100, greatest(0,
+               floor(extract(epoch FROM now() - g.rate_changed_at) / 60)))::float8)) AS rate
+    FROM postlease.provider_gates AS g
+    WHERE g.provider = %(provider)s AND g.rate_per_second IS NOT NULL
+    FOR NO KEY UPDATE
+), slot AS MATERIALIZED (
+    SELECT h.provider, h.old_rate, h.rate,
+           greatest(h.next_slot_at, now() - make_interval(
+               secs => (greatest(h.rate / 10, 1) - 1) / h.rate)) AS at,
+           1 / (h.rate * %(share)s) AS spacing
+    FROM held AS h
+), moved AS (
+    UPDATE postlease.provider_gates AS g
+    SET next_slot_at = s.at + make_interval(secs => %(recipients)s * s.spacing),
+        rate_per_second = s.rate,
+        rate_changed_at = CASE WHEN s.rate > s.old_rate THEN now() ELSE g.rate_changed_at END,
+        updated_at = now()
+    FROM slot AS s
+    WHERE g.provider = s.provider AND s.at <= now() + %(within)s::interval
+    RETURNING g.provider
+)
+SELECT EXISTS (SELECT FROM moved) AS taken,
+       greatest(extract(epoch FROM s.at - now()), 0)::float8 AS wait, s.spacing
+FROM slot AS s
+"""
+
+TAKE_PROBE: LiteralString = """-- gate.take_probe
+UPDATE postlease.provider_gates AS g
+SET probe_at = now() + least(g.pause * 2, %(longest)s::interval),
+    pause = least(g.pause * 2, %(longest)s::interval),
+    updated_at = now()
+WHERE g.provider = %(provider)s AND g.closed_at IS NOT NULL AND g.probe_at <= now()
+RETURNING g.closed_by
+"""
+
+OPEN: LiteralString = """-- gate.open
+UPDATE postlease.provider_gates AS g
+SET closed_at = NULL,
+    close_reason = NULL,
+    closed_by = NULL,
+    probe_at = NULL,
+    pause = %(pause)s::interval,
+    failures_in_a_row = 0,
+    updated_at = now()
+WHERE g.provider = %(provider)s AND (g.closed_at IS NOT NULL OR g.failures_in_a_row > 0)
+RETURNING g.provider
+"""
+
+CLOSE: LiteralString = """-- gate.close
+INSERT INTO postlease.provider_gates AS g (provider, closed_at, close_reason, closed_by, probe_at)
+VALUES (%(provider)s, now(), %(reason)s, %(message_id)s, now() + %(pause)s::interval)
+ON CONFLICT (provider) DO UPDATE
+SET closed_at = now(),
+    close_reason = EXCLUDED.close_reason,
+    closed_by = EXCLUDED.closed_by,
+    probe_at = EXCLUDED.probe_at,
+    updated_at = now()
+WHERE g.closed_at IS NULL
+RETURNING g.provider
+"""
+
+COUNT_FAILURE: LiteralString = """-- gate.count_failure
+INSERT INTO postlease.provider_gates AS g (provider, failures_in_a_row)
+VALUES (%(provider)s, 1)
+ON CONFLICT (provider) DO UPDATE
+SET failures_in_a_row = g.failures_in_a_row + 1,
+    (closed_at, close_reason, probe_at) = (
+        SELECT now(), %(reason)s, now() + %(pause)s::interval
+        WHERE g.failures_in_a_row + 1 >= %(limit)s),
+    updated_at = now()
+WHERE g.closed_at IS NULL
+RETURNING g.closed_at IS NOT NULL AS closed
+"""
+
+HALVE_RATE: LiteralString = """-- gate.halve_rate
+UPDATE postlease.provider_gates AS g
+SET rate_per_second = greatest(g.rate_per_second / 2, least(g.limit_per_second, 1)),
+    rate_changed_at = now(),
+    updated_at = now()
+WHERE g.provider = %(provider)s
+  AND g.rate_per_second IS NOT NULL
+  AND g.rate_changed_at <= now() - %(burst)s::interval
+"""
+
+# A rate that was halved stays so; one that was at the old limit goes to the new one.
+SET_LIMIT: LiteralString = """-- gate.set_limit
+INSERT INTO postlease.provider_gates AS g (provider, limit_per_second, rate_per_second)
+VALUES (%(provider)s, %(limit)s, %(limit)s)
+ON CONFLICT (provider) DO UPDATE
+SET limit_per_second = EXCLUDED.limit_per_second,
+    rate_per_second = CASE
+        WHEN g.rate_per_second < g.limit_per_second AND EXCLUDED.limit_per_second IS NOT NULL
+        THEN least(g.rate_per_second, EXCLUDED.limit_per_second)
+        ELSE EXCLUDED.limit_per_second END,
+    updated_at = now()
+WHERE g.limit_per_second IS DISTINCT FROM EXCLUDED.limit_per_second
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """A gate at one moment. rate_per_second is None where nothing is paced."""
+
+    closed: bool
+    reason: str | None
+    closed_by: UUID | None
+    probe_is_due: bool
+    failures_in_a_row: int
+    rate_per_second: float | None
+
+
+OPEN_GATE = GateState(
+    closed=False,
+    reason=None,
+    closed_by=None,
+    probe_is_due=False,
+    failures_in_a_row=0,
+    rate_per_second=None,
+)
+"""A provider that nobody has noted anything about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the first recipient's slot lies, in seconds from the statement, and the next ones'.
+
+    taken is False where the first slot lay too far ahead: then nothing was reserved.
+    """
+
+    taken: bool
+    wait: float
+    spacing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The right to one call through a closed gate; avoid is the message that closed it."""
+
+    avoid: UUID | None
+
+
+def look(connection: Connection, provider: str) -> GateState:
+    """The gate as it is, without a lock."""
+    with translated_errors():
+        row = connection.execute(LOOK, {"provider": provider}).fetchone()
+    return GateState(**row) if row else OPEN_GATE
+
+
+def reserve(
+    connection: Connection, provider: str, *, recipients: int, within: timedelta
+) -> Slots | None:
+    """Take slots for recipients, the first at most within from now, and commit.
+
+    None means that no rate is known, so nothing is paced. Slots that are not used are lost.
+    """
+    parameters = {
+        "provider": provider,
+        "recipients": recipients,
+        "within": within,
+        "share": SHARE,
+    }
+    with translated_errors():
+        row = connection.execute(RESERVE, parameters).fetchone()
+    return Slots(**row) if row else None
+
+
+def take_probe(connection: Connection, provider: str) -> Probe | None:
+    """Take the one probe that is due, if any, and commit.
+
+    The next is due after a pause twice as long, at most ten minutes, whatever becomes of this one:
+    a prober that dies costs one interval. None: the gate is open, or somebody else probes.
+    """
+    parameters = {"provider": provider, "longest": LONGEST_PAUSE}
+    with translated_errors():
+        row = connection.execute(TAKE_PROBE, parameters).fetchone()
+    return Probe(row["closed_by"]) if row else None
+
+
+def open_gate(connection: Connection, provider: str) -> bool:
+    """Let everybody pass, forget failures and pause, and commit; whether there were any."""
+    parameters = {"provider": provider, "pause": FIRST_PAUSE}
+    with translated_errors():
+        return connection.execute(OPEN, parameters).fetchone() is not None
+
+
+def close_gate(
+    connection: Connection, provider: str, *, reason: str, message_id: UUID | None = None
+) -> bool:
+    """Let nobody pass but probes, and commit; False if it was closed already, and by another.
+
+    reason is a slug; message_id is the message whose answer said so.
+    """
+    parameters = {
+        "provider": provider,
+        "reason": reason,
+        "message_id": message_id,
+        "pause": FIRST_PAUSE,
+    }
+    with translated_errors():
+        return connection.execute(CLOSE, parameters).fetchone() is not None
+
+
+def set_limit(connection: Connection, provider: str, per_second: float | None) -> None:
+    """Hold everybody to per_second recipients a second, or to nothing, and commit."""
+    with translated_errors():
+        connection.execute(SET_LIMIT, {"provider": provider, "limit": per_second})
+
+
+def note(connection: Connection, provider: str, message_id: UUID, outcome: Outcome) -> bool:
+    """Let the gate know what a call came to, and commit; whether that closed it.
+
+    Any answer but blocked opens it. An unknown outcome says nothing about the provider.
+    """
+    match outcome:
+        case Blocked(code):
+            return close_gate(connection, provider, reason=code, message_id=message_id)
+        case Unreachable():
+            return _count_failure(connection, provider)
+        case Throttled():
+            open_gate(connection, provider)
+            _halve_rate(connection, provider)
+        case Accepted() | Rejected() | Deferred():
+            open_gate(connection, provider)
+        case Unknown():
+            pass
+        case _:
+            assert_never(outcome)
+    return False
+
+
+def _count_failure(connection: Connection, provider: str) -> bool:
+    parameters = {
+        "provider": provider,
+        "reason": "unreachable",
+        "pause": FIRST_PAUSE,
+        "limit": FAILURES_LIMIT,
+    }
+    with translated_errors():
+        row = connection.execute(COUNT_FAILURE, parameters).fetchone()
+    return bool(row and row["closed"])
+
+
+def _halve_rate(connection: Connection, provider: str) -> None:
+    with translated_errors():
+        connection.execute(HALVE_RATE, {"provider": provider, "burst": BURST})
