@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from postlease import database, outbox, telemetry
+from postlease import database, outbox, providers, telemetry
 from postlease.config import settings
 
 if TYPE_CHECKING:
@@ -14,17 +14,26 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SETTINGS = settings()
+PROVIDER = providers.choose(SETTINGS)
 BATCH = 200
 STOP_BEFORE_END_MS = 5_000
 
 
 @telemetry.logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """Apply the three rules until nothing is left or the time is nearly up; answer the counts."""
+    """Apply the rules until nothing is left or the time is nearly up; answer the counts."""
     del event
     connection = database.application("reaper").connection()
     rules: dict[str, Callable[[], outbox.Reaped]] = {
         "undispatched": partial(outbox.reap_undispatched, connection, batch=BATCH),
+        # Before the policy: whoever can be asked is asked.
+        "keyed": partial(
+            outbox.reap_keyed,
+            connection,
+            provider=PROVIDER.name,
+            batch=BATCH,
+            max_attempts=SETTINGS.max_attempts,
+        ),
         "unknown": partial(
             outbox.reap_dispatched,
             connection,
@@ -35,6 +44,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         "late": partial(outbox.expire_waiting, connection, batch=BATCH),
     }
     done = {name: outbox.Reaped(0, 0) for name in rules}
+    if not PROVIDER.keeps_keys:
+        del rules["keyed"]
     for name, rule in rules.items():
         while context.get_remaining_time_in_millis() > STOP_BEFORE_END_MS:
             batch = rule()
@@ -46,6 +57,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         backlog.counts()
         | {
             "WorkerLost": done["undispatched"].total,
+            "UnknownAskedAgain": done["keyed"].returned,
             "UnknownSettled": done["unknown"].total,
             "Expired": done["late"].failed,
             "Failed": sum(reaped.failed for reaped in done.values()),
@@ -55,6 +67,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     counts = {
         "worker_lost_returned": done["undispatched"].returned,
         "worker_lost_failed": done["undispatched"].failed,
+        "unknown_asked_again": done["keyed"].returned,
         "unknown_returned": done["unknown"].returned,
         "unknown_failed": done["unknown"].failed,
         "expired": done["late"].failed,

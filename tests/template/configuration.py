@@ -18,6 +18,7 @@ REQUIRED = {
     "ATTACHMENTS_BUCKET": "bucket",
 }
 SMTP = {"MAIL_PROVIDER": "smtp", "SMTP_HOST": "relay.example.com"}
+RESEND = {"MAIL_PROVIDER": "resend", "RESEND_API_KEY_SECRET_ARN": "arn:api-key"}
 
 
 class _Recorded(Mapping[str, str]):
@@ -42,16 +43,21 @@ class _Recorded(Mapping[str, str]):
 def known_variables() -> frozenset[str]:
     """Every variable that the code asks for, over all providers."""
     asked: set[str] = set()
-    for more in ({}, SMTP):
+    for more in ({}, SMTP, RESEND):
         environment = _Recorded(REQUIRED | more)
         read_settings(environment)
         asked |= environment.asked
     return frozenset(asked)
 
 
+def complete_for(name: str) -> dict[str, str]:
+    """An environment in which the variable name is looked at."""
+    return REQUIRED | (SMTP | RESEND if name.startswith("RESEND_") else RESEND | SMTP)
+
+
 def is_required(name: str) -> bool:
     """Whether reading fails, naming it, when name alone is missing."""
-    complete = REQUIRED | SMTP
+    complete = complete_for(name)
     try:
         read_settings({key: value for key, value in complete.items() if key != name})
     except ConfigurationError as error:

@@ -9,11 +9,10 @@ import pytest
 
 from postlease.config import read_settings
 from postlease.errors import ConfigurationError
-from tests.template.configuration import REQUIRED, SMTP, is_required, known_variables
+from tests.template.configuration import complete_for, is_required, known_variables
 from tests.template.deployment import ROOT, Deployment, deployment, source
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-COMPLETE = REQUIRED | SMTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def test_what_the_table_calls_required_is_required(row: Row) -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.default], ids=lambda row: row.name)
 def test_a_documented_default_is_the_codes(row: Row) -> None:
-    without = {name: value for name, value in COMPLETE.items() if name != row.name}
+    without = {name: value for name, value in complete_for(row.name).items() if name != row.name}
     assert read_settings(without) == read_settings(without | {row.name: row.default or ""})
 
 
@@ -73,12 +72,12 @@ def test_a_number_beyond_its_documented_bounds_is_refused_by_name(row: Row) -> N
     low, high = row.limits or (0, 0)
     for value in (str(low - 1), str(high + 1)):
         with pytest.raises(ConfigurationError, match=row.name):
-            read_settings(COMPLETE | {row.name: value})
+            read_settings(complete_for(row.name) | {row.name: value})
 
 
 def _complaint(name: str, value: int) -> str:
     try:
-        read_settings(COMPLETE | {name: str(value)})
+        read_settings(complete_for(name) | {name: str(value)})
     except ConfigurationError as error:
         return str(error)
     return ""
@@ -94,9 +93,9 @@ def test_a_number_at_its_documented_bounds_breaks_at_most_a_rule_between_them(ro
 @pytest.mark.parametrize("row", CHOICES, ids=lambda row: row.name)
 def test_every_documented_choice_is_accepted_and_no_other(row: Row) -> None:
     for choice in row.choices:
-        read_settings(COMPLETE | {row.name: choice})
+        read_settings(complete_for(row.name) | {row.name: choice})
     with pytest.raises(ConfigurationError, match=f"{row.name} must be one of") as refusal:
-        read_settings(COMPLETE | {row.name: "other"})
+        read_settings(complete_for(row.name) | {row.name: "other"})
     assert str(refusal.value).endswith(", ".join(row.choices))
 
 

@@ -20,6 +20,7 @@ REQUIRED = {
     "ATTACHMENTS_BUCKET": "bucket",
 }
 SMTP = {"MAIL_PROVIDER": "smtp", "SMTP_HOST": "relay.example.com"}
+RESEND = {"MAIL_PROVIDER": "resend", "RESEND_API_KEY_SECRET_ARN": "arn:api-key"}
 DAY = timedelta(days=1)
 
 SECONDS = {
@@ -144,7 +145,7 @@ def test_an_unknown_stage_is_refused(stage: str) -> None:
 
 
 def test_an_unknown_mail_provider_is_refused() -> None:
-    assert complaint(MAIL_PROVIDER="canary") == "MAIL_PROVIDER must be one of ses, smtp"
+    assert complaint(MAIL_PROVIDER="canary") == "MAIL_PROVIDER must be one of ses, smtp, resend"
 
 
 def test_a_relay_is_read_only_where_it_is_used() -> None:
@@ -250,6 +251,28 @@ def test_a_duration_has_an_end(name: str, most: int) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_settings(REQUIRED | {name: str(most + 1)})
     assert str(caught.value).endswith(f" to {most:.0f}")
+
+
+def test_resend_has_settings_of_its_own() -> None:
+    assert read_settings(REQUIRED).resend is None
+    assert read_settings(REQUIRED | RESEND).resend == config.Resend(
+        "arn:api-key", "https://api.resend.com"
+    )
+    elsewhere = RESEND | {"RESEND_ENDPOINT": "https://resend.example.com/v1/"}
+    resend = read_settings(REQUIRED | elsewhere).resend
+    assert resend == config.Resend("arn:api-key", "https://resend.example.com/v1")
+
+
+def test_resend_needs_an_api_key() -> None:
+    with pytest.raises(ConfigurationError, match=r"^RESEND_API_KEY_SECRET_ARN is not set$"):
+        read_settings(REQUIRED | {"MAIL_PROVIDER": "resend"})
+
+
+def test_an_api_key_travels_in_clear_on_one_machine_only() -> None:
+    plain = RESEND | {"RESEND_ENDPOINT": "http://127.0.0.1:8025"}
+    with pytest.raises(ConfigurationError, match=r"^RESEND_ENDPOINT must be an https URL$"):
+        read_settings(REQUIRED | plain)
+    assert read_settings(REQUIRED | plain | {"STAGE": "local"}).resend
 
 
 def test_a_link_lives_for_an_hour_at_least() -> None:

@@ -78,6 +78,12 @@ def test_a_relay_s_credentials_come_from_the_secret_store(monkeypatch: pytest.Mo
     assert server.connections == 0
 
 
+def test_resend_is_chosen_by_its_name_and_keeps_keys() -> None:
+    provider = chosen({"MAIL_PROVIDER": "resend", "RESEND_API_KEY_SECRET_ARN": "arn:key"})
+    assert provider.name == "resend"
+    assert provider.keeps_keys is True
+
+
 def test_choosing_loads_no_sdk_and_no_template_engine() -> None:
     """A sweep that finds nothing due starts without them."""
     program = (

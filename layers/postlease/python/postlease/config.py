@@ -23,7 +23,7 @@ LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 
 _LONGEST_NAME = 128
 _STAGES = ("local", "dev", "staging", "prod")
-_PROVIDERS = ("ses", "smtp")
+_PROVIDERS = ("ses", "smtp", "resend")
 _SMTP_SECURITY = ("none", "starttls", "tls")
 # Links are made by appending to it: no login, query or fragment.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
@@ -84,6 +84,14 @@ class Smtp:
 
 
 @dataclass(frozen=True, slots=True)
+class Resend:
+    """An account at Resend. endpoint is the API's URL without a path at its end."""
+
+    api_key_secret_arn: str
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that the environment decides; `docs/configuration.md` lists the defaults."""
 
@@ -98,6 +106,7 @@ class Settings:
     mail_provider: str
     ses_configuration_set: str | None
     smtp: Smtp | None
+    resend: Resend | None
     attachments_bucket: str
     templates_directory: str | None
     times: TimeRules
@@ -150,8 +159,8 @@ class _Reader:
             raise ConfigurationError(f"{name} must be a number of seconds {bounds}")
         return timedelta(seconds=float(text))
 
-    def url(self, name: str) -> str:
-        value = self.text(name).rstrip("/")
+    def url(self, name: str, default: str | None = None) -> str:
+        value = self.text(name, default).rstrip("/")
         if not _PLAIN_URL.fullmatch(value):
             raise ConfigurationError(f"{name} must be an http or https URL without a query")
         return value
@@ -198,6 +207,17 @@ def _read_smtp(read: _Reader) -> Smtp:
     )
 
 
+def _read_resend(read: _Reader, *, stage: str) -> Resend:
+    endpoint = read.url("RESEND_ENDPOINT", "https://api.resend.com")
+    # The API key travels with every mail.
+    if stage != "local" and not endpoint.startswith("https://"):
+        raise ConfigurationError("RESEND_ENDPOINT must be an https URL")
+    return Resend(
+        api_key_secret_arn=read.text("RESEND_API_KEY_SECRET_ARN"),
+        endpoint=endpoint,
+    )
+
+
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """The settings behind environment; ConfigurationError names the first variable at fault."""
     read = _Reader(environment)
@@ -215,6 +235,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         mail_provider=provider,
         ses_configuration_set=read.optional("SES_CONFIGURATION_SET"),
         smtp=_read_smtp(read) if provider == "smtp" else None,
+        resend=_read_resend(read, stage=stage) if provider == "resend" else None,
         attachments_bucket=read.text("ATTACHMENTS_BUCKET"),
         templates_directory=read.optional("TEMPLATES_DIRECTORY"),
         times=_read_times(read, stage=stage),

@@ -46,6 +46,14 @@ def choose(settings: Settings) -> Provider:
             settings.times,
             credentials=stored_credentials(arn) if arn else None,
         )
+    if settings.resend is not None:
+        from postlease.providers.resend import ResendProvider, stored_api_key  # noqa: PLC0415
+
+        return ResendProvider(
+            settings.resend,
+            settings.times,
+            api_key=stored_api_key(settings.resend.api_key_secret_arn),
+        )
     from postlease.providers.ses import SesProvider  # noqa: PLC0415
 
     return SesProvider(
