@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from postlease import gate
+from postlease.gate import closing, pacing
 from postlease.model import (
     Accepted,
     Blocked,
@@ -92,7 +93,7 @@ def test_one_provider_s_gate_is_not_another_s(owner: Connection, application: Co
     gate.set_limit(application, "ses", 10)
     arrange.pass_time(owner, timedelta(minutes=2))
     before = row(owner, "smtp")
-    for _ in range(gate.FAILURES_LIMIT):
+    for _ in range(closing.FAILURES_LIMIT):
         note(application, Unreachable("dns"))
     assert gate.take_probe(application, "ses") is not None
     assert gate.look(application, "ses").probe_is_due is False
@@ -215,7 +216,7 @@ def test_slots_follow_one_another_by_recipients_over_two_workers(
     gate.set_limit(one, "ses", 10)
     first = reserve(one, 5)
     assert (first.taken, first.wait) == (True, 0)
-    assert first.spacing == pytest.approx(1 / (10 * gate.SHARE))
+    assert first.spacing == pytest.approx(1 / (10 * pacing.SHARE))
     second = reserve(other, 20)
     third = reserve(one, 1)
     assert second.wait == pytest.approx(5 * first.spacing, abs=0.2)
@@ -251,7 +252,7 @@ def test_a_rate_that_was_too_high_is_halved_once_for_a_burst_and_comes_back(
     owner: Connection, application: Connection
 ) -> None:
     gate.set_limit(application, "ses", 16)
-    arrange.pass_time(owner, gate.BURST)
+    arrange.pass_time(owner, pacing.BURST)
     for _ in range(10):
         note(application, Throttled("rate"))
     assert gate.look(application, "ses").rate_per_second == 8
@@ -276,7 +277,7 @@ def test_a_rate_is_not_halved_below_one_a_second_or_the_limit(
 ) -> None:
     gate.set_limit(application, "ses", limit)
     for _ in range(6):
-        arrange.pass_time(owner, gate.BURST)
+        arrange.pass_time(owner, pacing.BURST)
         note(application, Throttled("rate"))
     assert gate.look(application, "ses").rate_per_second == least
 
@@ -288,7 +289,7 @@ def test_a_new_limit_is_used_at_once_but_a_halved_rate_stays(
     for limit in (1, 14, None, 14):
         gate.set_limit(application, "ses", limit)
         rates.append(gate.look(application, "ses").rate_per_second)
-    arrange.pass_time(owner, gate.BURST)
+    arrange.pass_time(owner, pacing.BURST)
     note(application, Throttled("rate"))
     for limit in (14, 20, 6, None):
         gate.set_limit(application, "ses", limit)

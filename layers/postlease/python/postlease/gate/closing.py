@@ -1,9 +1,4 @@
-"""The gate in front of a provider: one row that all workers of all processes obey.
-
-Closed, it lets one probe through an interval and nothing else; open, it deals out slots in the
-provider's rate. Each statement commits by itself and locks that row alone, for its own duration.
-What an outcome means for its message is decided in `delivery`, and the claim reads the gate itself.
-"""
+"""Open or closed, and who may pass a closed gate."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, LiteralString, assert_never
 
 from postlease.database import translated_errors
+from postlease.gate.pacing import halve_rate
 from postlease.model import (
     Accepted,
     Blocked,
@@ -34,49 +30,12 @@ LONGEST_PAUSE = timedelta(minutes=10)
 FAILURES_LIMIT = 5
 """So many calls in a row that reached nobody, over all workers, close the gate."""
 
-SHARE = 0.95
-"""What is used of a rate: the provider counts by its own clock, and a call is never on time."""
-
-BURST = timedelta(seconds=5)
-"""Refusals for speed that come so close together are about the same speed."""
-
 LOOK: LiteralString = """-- gate.look
 SELECT g.closed_at IS NOT NULL AS closed, g.close_reason AS reason, g.closed_by,
        g.closed_at IS NOT NULL AND g.probe_at <= now() AS probe_is_due,
        g.failures_in_a_row, g.rate_per_second
 FROM postlease.provider_gates AS g
 WHERE g.provider = %(provider)s
-"""
-
-# A slot lies no further back than the burst that may follow a silence: a tenth of a second's rate,
-# the first of it being the call itself. After a halving the rate grows by a tenth for each minute.
-RESERVE: LiteralString = """-- gate.reserve
-WITH held AS MATERIALIZED (
-    SELECT g.provider, g.next_slot_at, g.rate_per_second AS old_rate,
-           least(g.limit_per_second, g.rate_per_second * power(1.1, least(100, greatest(0,
-               floor(extract(epoch FROM now() - g.rate_changed_at) / 60)))::float8)) AS rate
-    FROM postlease.provider_gates AS g
-    WHERE g.provider = %(provider)s AND g.rate_per_second IS NOT NULL
-    FOR NO KEY UPDATE
-), slot AS MATERIALIZED (
-    SELECT h.provider, h.old_rate, h.rate,
-           greatest(h.next_slot_at, now() - make_interval(
-               secs => (greatest(h.rate / 10, 1) - 1) / h.rate)) AS at,
-           1 / (h.rate * %(share)s) AS spacing
-    FROM held AS h
-), moved AS (
-    UPDATE postlease.provider_gates AS g
-    SET next_slot_at = s.at + make_interval(secs => %(recipients)s * s.spacing),
-        rate_per_second = s.rate,
-        rate_changed_at = CASE WHEN s.rate > s.old_rate THEN now() ELSE g.rate_changed_at END,
-        updated_at = now()
-    FROM slot AS s
-    WHERE g.provider = s.provider AND s.at <= now() + %(within)s::interval
-    RETURNING g.provider
-)
-SELECT EXISTS (SELECT FROM moved) AS taken,
-       greatest(extract(epoch FROM s.at - now()), 0)::float8 AS wait, s.spacing
-FROM slot AS s
 """
 
 TAKE_PROBE: LiteralString = """-- gate.take_probe
@@ -127,30 +86,6 @@ WHERE g.closed_at IS NULL
 RETURNING g.closed_at IS NOT NULL AS closed
 """
 
-HALVE_RATE: LiteralString = """-- gate.halve_rate
-UPDATE postlease.provider_gates AS g
-SET rate_per_second = greatest(g.rate_per_second / 2, least(g.limit_per_second, 1)),
-    rate_changed_at = now(),
-    updated_at = now()
-WHERE g.provider = %(provider)s
-  AND g.rate_per_second IS NOT NULL
-  AND g.rate_changed_at <= now() - %(burst)s::interval
-"""
-
-# A rate that was halved stays so; one that was at the old limit goes to the new one.
-SET_LIMIT: LiteralString = """-- gate.set_limit
-INSERT INTO postlease.provider_gates AS g (provider, limit_per_second, rate_per_second)
-VALUES (%(provider)s, %(limit)s, %(limit)s)
-ON CONFLICT (provider) DO UPDATE
-SET limit_per_second = EXCLUDED.limit_per_second,
-    rate_per_second = CASE
-        WHEN g.rate_per_second < g.limit_per_second AND EXCLUDED.limit_per_second IS NOT NULL
-        THEN least(g.rate_per_second, EXCLUDED.limit_per_second)
-        ELSE EXCLUDED.limit_per_second END,
-    updated_at = now()
-WHERE g.limit_per_second IS DISTINCT FROM EXCLUDED.limit_per_second
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class GateState:
@@ -176,18 +111,6 @@ OPEN_GATE = GateState(
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
-    """Where the first recipient's slot lies, in seconds from the statement, and the next ones'.
-
-    taken is False where the first slot lay too far ahead: then nothing was reserved.
-    """
-
-    taken: bool
-    wait: float
-    spacing: float
-
-
-@dataclass(frozen=True, slots=True)
 class Probe:
     """The right to one call through a closed gate; avoid is the message that closed it."""
 
@@ -199,24 +122,6 @@ def look(connection: Connection, provider: str) -> GateState:
     with translated_errors():
         row = connection.execute(LOOK, {"provider": provider}).fetchone()
     return GateState(**row) if row else OPEN_GATE
-
-
-def reserve(
-    connection: Connection, provider: str, *, recipients: int, within: timedelta
-) -> Slots | None:
-    """Take slots for recipients, the first at most within from now, and commit.
-
-    None means that no rate is known, so nothing is paced. Slots that are not used are lost.
-    """
-    parameters = {
-        "provider": provider,
-        "recipients": recipients,
-        "within": within,
-        "share": SHARE,
-    }
-    with translated_errors():
-        row = connection.execute(RESERVE, parameters).fetchone()
-    return Slots(**row) if row else None
 
 
 def take_probe(connection: Connection, provider: str) -> Probe | None:
@@ -255,12 +160,6 @@ def close_gate(
         return connection.execute(CLOSE, parameters).fetchone() is not None
 
 
-def set_limit(connection: Connection, provider: str, per_second: float | None) -> None:
-    """Hold everybody to per_second recipients a second, or to nothing, and commit."""
-    with translated_errors():
-        connection.execute(SET_LIMIT, {"provider": provider, "limit": per_second})
-
-
 def note(connection: Connection, provider: str, message_id: UUID, outcome: Outcome) -> bool:
     """Let the gate know what a call came to, and commit; whether that closed it.
 
@@ -273,7 +172,7 @@ def note(connection: Connection, provider: str, message_id: UUID, outcome: Outco
             return _count_failure(connection, provider)
         case Throttled():
             open_gate(connection, provider)
-            _halve_rate(connection, provider)
+            halve_rate(connection, provider)
         case Accepted() | Rejected() | Deferred():
             open_gate(connection, provider)
         case Unknown():
@@ -293,8 +192,3 @@ def _count_failure(connection: Connection, provider: str) -> bool:
     with translated_errors():
         row = connection.execute(COUNT_FAILURE, parameters).fetchone()
     return bool(row and row["closed"])
-
-
-def _halve_rate(connection: Connection, provider: str) -> None:
-    with translated_errors():
-        connection.execute(HALVE_RATE, {"provider": provider, "burst": BURST})
