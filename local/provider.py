@@ -1,6 +1,7 @@
 """The mail provider that the functions call: SES v2 over a real socket, with faults on the wire.
 
-What it accepts is forwarded to moto's SES and kept in the inbox. It knows nothing of Postlease.
+What it accepts is forwarded to moto's SES and kept in the inbox, and told in events if somebody
+asked for them. It knows nothing of Postlease.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from local.inbox import Inbox
 from local.sendemail import InvalidFieldError, SendEmail, parse_send_email
+from local.ses_events import EventKind, ses_event
 from local.web import Front, Request, Response, json_response
 
 if TYPE_CHECKING:
@@ -50,6 +52,18 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Events:
+    """What the provider tells about its next accepted mails: of times of them, or of all.
+
+    Without seconds an event is out before the call is answered.
+    """
+
+    kinds: tuple[EventKind, ...] = ()
+    times: int | None = None
+    seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Calls so far: that came in, that were accepted, that are held at this moment."""
 
@@ -62,12 +76,20 @@ Forward: TypeAlias = "Callable[[SendEmail], str]"
 """Hands an accepted call on and returns the provider's id for the mail."""
 
 
+Publish: TypeAlias = "Callable[[dict[str, Any]], None]"
+"""Takes an EventBridge event to whoever wants it."""
+
+
 class Provider:
     """An SES v2 endpoint. forward is moto's part; without it ids are made here."""
 
-    def __init__(self, *, forward: Forward | None = None) -> None:
+    def __init__(self, *, forward: Forward | None = None, publish: Publish | None = None) -> None:
         self.inbox = Inbox()
         self._forward = forward or (lambda _: uuid.uuid4().hex)
+        self.publish = publish or (lambda _: None)
+        self._events = Events()
+        self._events_left: int | None = None
+        self._timers: list[threading.Timer] = []
         self._changed = threading.Condition()
         self._fault = Fault()
         self._left: int | None = None
@@ -96,6 +118,17 @@ class Provider:
         with self._changed:
             self._fault, self._left = fault, fault.times
 
+    @property
+    def events(self) -> Events:
+        """What is told about the next accepted mail; times is what is left of it."""
+        with self._changed:
+            return Events(self._events.kinds, self._events_left, self._events.seconds)
+
+    def set_events(self, events: Events) -> None:
+        """Tell these events about the mails that are accepted from now on."""
+        with self._changed:
+            self._events, self._events_left = events, events.times
+
     def wait_for(self, condition: Callable[[Counts], bool], *, seconds: float) -> bool:
         """Wait until the counters satisfy condition; False when they do not in time."""
         with self._changed:
@@ -104,8 +137,10 @@ class Provider:
             )
 
     def close(self) -> None:
-        """Cut every connection and end."""
+        """Cut every connection, tell nothing more, and end."""
         self._front.close()
+        for timer in self._timers:
+            timer.cancel()
 
     def _respond(self, request: Request) -> Response | None:
         if (request.method, request.path) != ("POST", SEND_PATH):
@@ -167,7 +202,25 @@ class Provider:
         with self._changed:
             self._accepted += 1
             self._changed.notify_all()
+        self._tell(call, message_id)
         return json_response(200, {"MessageId": message_id})
+
+    def _tell(self, call: SendEmail, message_id: str) -> None:
+        with self._changed:
+            if self._events_left == 0:
+                return
+            if self._events_left is not None:
+                self._events_left -= 1
+            wanted = self._events
+        for kind in wanted.kinds:
+            event = ses_event(kind, call, message_id)
+            if not wanted.seconds:
+                self.publish(event)
+                continue
+            timer = threading.Timer(wanted.seconds, self.publish, [event])
+            timer.daemon = True
+            self._timers.append(timer)
+            timer.start()
 
 
 def _error(status: int, code: str, text: str) -> Response:

@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 
+from tests.integration.feedback.conftest import told_us
 from tests.mutants.promises import arguments_of, load, passes
+
+__all__ = ["told_us"]  # a fixture
 
 CLAIMING = "postlease.outbox.claiming"
 DISPATCHING = "postlease.outbox.dispatching"
 RECORDING = "postlease.outbox.recording"
 REAPING = "postlease.outbox.reaping"
 SETTLING = "postlease.outbox.settling"
+SUPPRESSION = "postlease.suppression"
 ENQUEUEING = "postlease.outbox.enqueueing"
 WATCHING = "postlease.outbox.watching"
 
@@ -492,6 +496,60 @@ MUTANTS = [
                 "'owner', 'event', 'outcome', 'accepted', 'code', 'event', 'ended_at', now(),",
                 "test_a_late_worker_finds_its_attempt_recorded_and_changes_nothing",
                 {},
+            ),
+        )
+    ),
+    # the suppression list: the same whatever the order of the events, however often each comes
+    *(
+        Mutant(SUPPRESSION, statement, fragment, f"feedback.test_suppressing.{test}", replacement)
+        for statement, fragment, replacement, test in (
+            (
+                "SUPPRESS",
+                "least(%(at)s::timestamptz, now()) + %(lifetime)s::interval > now()",
+                "true",
+                "test_a_bounce_of_long_ago_suppresses_nobody",
+            ),
+            (
+                "SUPPRESS",
+                "s.expires_at <= now()\n   OR ",
+                "",
+                "test_an_operator_s_entry_stays_until_its_end",
+            ),
+            (
+                "SUPPRESS",
+                "WHERE s.expires_at <= now()",
+                "WHERE true OR s.expires_at <= now()",
+                "test_a_doubled_bounce_changes_nothing",
+            ),
+            (
+                "SUPPRESS_OFTEN",
+                "AND b.happened_at > now() - %(window)s::interval",
+                "",
+                "test_soft_bounces_out_of_the_window_do_not_count",
+            ),
+            (
+                "SUPPRESS_OFTEN",
+                "HAVING count(*) >= %(limit)s",
+                "",
+                "test_the_fifth_soft_bounce_suppresses",
+            ),
+            (
+                "SUPPRESS_OFTEN",
+                "WHERE b.address_digest = ANY (%(digests)s::bytea[])",
+                "WHERE true",
+                "test_one_event_suppresses_nobody_whom_it_does_not_name",
+            ),
+            (
+                "FORGIVE",
+                "WHERE b.address_digest = ANY (%(digests)s::bytea[])",
+                "WHERE true",
+                "test_a_delivery_forgets_the_soft_bounces_before_it",
+            ),
+            (
+                "FORGIVE",
+                "AND b.happened_at <= least(%(at)s::timestamptz, now())",
+                "",
+                "test_a_delivery_forgets_the_soft_bounces_before_it",
             ),
         )
     ),
