@@ -15,7 +15,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from psycopg.conninfo import conninfo_to_dict
 
-from postlease import attachments, config, database, rendering, telemetry
+from postlease import attachments, config, database, doorbell, rendering, telemetry
 from postlease import secret_store as secret_store_module
 
 if TYPE_CHECKING:
@@ -135,6 +135,9 @@ def forget() -> None:
     if attachments._s3.cache_info().currsize:
         attachments._s3().close()
     attachments._s3.cache_clear()
+    if doorbell._sqs.cache_info().currsize:
+        doorbell._sqs().close()
+    doorbell._sqs.cache_clear()
     if secret_store_module.provider.cache_info().currsize:
         secret_store_module.provider().client.close()
     secret_store_module.provider.cache_clear()

@@ -35,10 +35,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     telemetry.emit(
         tally.metrics() | backlog.counts(),
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
-        milliseconds={
-            "SendDuration": tally.send_milliseconds,
-            "EnqueueToCall": tally.wait_milliseconds,
-            "EnqueueToSent": tally.latency_milliseconds,
-        },
+        milliseconds=tally.distributions(),
     )
     return dict(tally.counts)

@@ -41,7 +41,7 @@ def handlers(deployed: Deployment) -> list[str]:
 
 
 def runtimes(deployed: Deployment) -> list[str]:
-    """The five functions, on python3.13, on the processor that the parameter names."""
+    """The listed functions, on python3.13, on the processor that the parameter names."""
     complaints = []
     if set(deployed.functions()) != set(LOGICAL_IDS.values()):
         complaints.append(f"functions are {sorted(deployed.functions())}")

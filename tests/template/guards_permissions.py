@@ -32,23 +32,35 @@ def _read(*secrets: str) -> set[Permission]:
     return {("secretsmanager:GetSecretValue", secret, "") for secret in secrets}
 
 
+def _consume(queue: str) -> set[Permission]:
+    actions = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+    return {(action, f"{queue}.Arn", "") for action in actions}
+
+
 def _scheduled(function: str) -> set[Permission]:
     return {("lambda:InvokeFunction", f"{function}.Arn", ""), _DEAD_LETTERS}
 
 
+_DELIVER: set[Permission] = {
+    *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
+    ("s3:GetObject", _ATTACHMENTS, ""),
+    ("s3:GetObjectVersion", _ATTACHMENTS, ""),
+    ("s3:ListBucket", "AttachmentsBucket.Arn", ""),
+    ("ses:SendEmail", _IDENTITIES, _FROM),
+    ("ses:SendEmail", _CONFIGURATION_SET, _FROM),
+    ("ses:SendRawEmail", _IDENTITIES, _FROM),
+    ("ses:SendRawEmail", _CONFIGURATION_SET, _FROM),
+}
+
+SENDERS = {"SweepFunctionRole", "DoorbellFunctionRole"}
+
 PERMISSIONS: dict[str, set[Permission]] = {
-    "AuthFunctionRole": _read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
-    "SweepFunctionRole": {
+    "AuthFunctionRole": {
         *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
-        ("s3:GetObject", _ATTACHMENTS, ""),
-        ("s3:GetObjectVersion", _ATTACHMENTS, ""),
-        ("s3:ListBucket", "AttachmentsBucket.Arn", ""),
-        ("ses:SendEmail", _IDENTITIES, _FROM),
-        ("ses:SendEmail", _CONFIGURATION_SET, _FROM),
-        ("ses:SendRawEmail", _IDENTITIES, _FROM),
-        ("ses:SendRawEmail", _CONFIGURATION_SET, _FROM),
-        _DEAD_LETTERS,
+        ("sqs:SendMessage", "DoorbellQueue.Arn", ""),
     },
+    "SweepFunctionRole": {*_DELIVER, _DEAD_LETTERS},
+    "DoorbellFunctionRole": {*_DELIVER, *_consume("DoorbellQueue")},
     "ReaperFunctionRole": {*_read("DatabaseSecret"), _DEAD_LETTERS},
     "RetentionFunctionRole": {
         *_read("DatabaseSecret"),
@@ -112,11 +124,11 @@ def permissions(deployed: Deployment) -> list[str]:
 
 
 def senders(deployed: Deployment) -> list[str]:
-    """Only the sweep may send, and only from the configured address."""
+    """Only sweep and doorbell may send, and only from the configured address."""
     complaints = []
     for role, allowed in granted(deployed).items():
         for action, resource, condition in sorted(allowed):
-            if action.startswith("ses:") and role != "SweepFunctionRole":
+            if action.startswith("ses:") and role not in SENDERS:
                 complaints.append(f"{role}: may {action} on {resource}")
             if action.startswith("ses:Send") and condition != _FROM:
                 complaints.append(f"{role}: {action} from any address")

@@ -43,6 +43,9 @@ POWERTOOLS = {
 }
 
 
+_DOORBELL = {"AuthFunction": "ref:DoorbellQueue"}
+
+
 def environments(deployed: Deployment) -> list[str]:
     """Every function's environment can be read, and holds nothing that nobody reads."""
     complaints = []
@@ -65,6 +68,8 @@ def environments(deployed: Deployment) -> list[str]:
             complaints.append(
                 f"{name}: DATABASE_OWNER_SECRET_ARN is migrate's, and migrate's alone"
             )
+        if variables.get("DOORBELL_QUEUE_URL") != _DOORBELL.get(name):
+            complaints.append(f"{name}: DOORBELL_QUEUE_URL is auth's, and auth's alone")
     return complaints
 
 
@@ -97,10 +102,20 @@ def times(deployed: Deployment) -> list[str]:
             rules = [str(error)]
         complaints.extend(f"lease {lease}, grace {grace}: {rule}" for rule in rules)
     for name in deployed.functions():
-        stated = deployed.environment(name)["SWEEP_TIMEOUT_SECONDS"]
+        sweep_timeout = deployed.environment(name)["SWEEP_TIMEOUT_SECONDS"]
         actual = deployed.functions()["SweepFunction"]["Timeout"]
-        if stated != str(actual):
-            complaints.append(f"{name}: SWEEP_TIMEOUT_SECONDS is {stated}, the Timeout {actual}")
+        if sweep_timeout != str(actual):
+            complaints.append(
+                f"{name}: SWEEP_TIMEOUT_SECONDS is {sweep_timeout}, the Timeout {actual}"
+            )
+    stated = deployed.environment("DoorbellFunction")
+    timeout = deployed.functions()["DoorbellFunction"]["Timeout"]
+    if not float(stated["CALL_BUDGET_SECONDS"]) + float(stated["START_MARGIN_SECONDS"]) < timeout:
+        complaints.append(f"DoorbellFunction: no call ever starts in {timeout} seconds")
+    if not timeout <= float(stated["SWEEP_TIMEOUT_SECONDS"]):
+        complaints.append(
+            "DoorbellFunction: outlives the sweep, whose timeout the grace is made for"
+        )
     if not deployed.functions()["AuthFunction"]["Timeout"] < 30:
         complaints.append("AuthFunction: API Gateway gives up after 30 seconds")
     return complaints

@@ -1,4 +1,4 @@
-"""Guards over what starts the functions: schedules, retries, migrations."""
+"""Guards over what starts the functions: schedules, queues, retries, migrations."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ SCHEDULES = {
 }
 
 
+QUEUES = {"DoorbellQueue": "doorbell"}
+
+
 def schedules(deployed: Deployment) -> list[str]:
     """Sweep, reaper and retention run by themselves, at the rates of the design."""
     found = {
@@ -32,6 +35,45 @@ def schedules(deployed: Deployment) -> list[str]:
             complaints.append(f"{name}: runs at {properties.get('ScheduleExpression')}")
         if properties.get("State", "ENABLED") != "ENABLED":
             complaints.append(f"{name}: the schedule is off")
+    return complaints
+
+
+def queues(deployed: Deployment) -> list[str]:
+    """A queue waits long enough for its function, hears what failed, and gives up in time."""
+    complaints = []
+    found = {
+        written(source["Properties"]["EventSourceArn"]).removesuffix(".Arn"): source["Properties"]
+        for source in deployed.of_type("AWS::Lambda::EventSourceMapping").values()
+    }
+    if set(found) != set(QUEUES):
+        complaints.append(f"queues that start a function are {sorted(found)}")
+    for queue in found.keys() & QUEUES.keys():
+        source, properties = found[queue], deployed.resources[queue]["Properties"]
+        function = written(source["FunctionName"])
+        if function != LOGICAL_IDS[QUEUES[queue]]:
+            complaints.append(f"{queue}: starts {function}")
+            continue
+        timeout = deployed.functions()[function]["Timeout"]
+        visibility = properties.get("VisibilityTimeout", 30)
+        redrive = properties.get("RedrivePolicy", {})
+        receives = redrive.get("maxReceiveCount", 0)
+        bounds = deployed.source["Parameters"].get(
+            written(source.get("ScalingConfig", {}).get("MaximumConcurrency", "")), {}
+        )
+        conditions = {
+            "is heard again while it is answered": visibility >= 6 * timeout,
+            "has no dead letters": written(redrive.get("deadLetterTargetArn", ""))
+            == "DeadLetters.Arn",
+            "rings without end, or once": 2 <= receives <= 5,
+            "forgets before it gives up": properties.get("MessageRetentionPeriod", 0)
+            > receives * visibility,
+            "repeats a batch for one of it": source.get("FunctionResponseTypes")
+            == ["ReportBatchItemFailures"],
+            "waits for a batch": source.get("MaximumBatchingWindowInSeconds", 0) == 0,
+            "brings more than ten": source.get("BatchSize", 10) <= 10,
+            "starts any number at once": bounds.get("MinValue", 0) >= 2 and "MaxValue" in bounds,
+        }
+        complaints.extend(f"{queue}: {one}" for one, holds in conditions.items() if not holds)
     return complaints
 
 

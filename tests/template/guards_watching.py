@@ -34,6 +34,8 @@ ALARMS = {
     "ApiErrorsAlarm": ("AWS/ApiGateway", "5xx", "HttpApi"),
     "AuthErrorsAlarm": ("AWS/Lambda", "Errors", "AuthFunction"),
     "SweepErrorsAlarm": ("AWS/Lambda", "Errors", "SweepFunction"),
+    "DoorbellErrorsAlarm": ("AWS/Lambda", "Errors", "DoorbellFunction"),
+    "DoorbellFailedAlarm": ("Postlease", "DoorbellFailed", "postlease"),
     "ReaperErrorsAlarm": ("AWS/Lambda", "Errors", "ReaperFunction"),
     "RetentionErrorsAlarm": ("AWS/Lambda", "Errors", "RetentionFunction"),
     "MigrateErrorsAlarm": ("AWS/Lambda", "Errors", "MigrateFunction"),

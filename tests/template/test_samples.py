@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 from datetime import datetime, timedelta
@@ -13,8 +14,10 @@ from aws_lambda_powertools.utilities.data_classes import (
     APIGatewayProxyEventV2,
     CloudFormationCustomResourceEvent,
     EventBridgeEvent,
+    SQSEvent,
 )
 
+from postlease import doorbell
 from postlease.model import parse_event_id
 from tests.template.deployment import FUNCTIONS, LOGICAL_IDS, ROOT, Deployment, deployment, source
 
@@ -28,6 +31,7 @@ HTTP = {
     "auth-healthz": ("GET", "/healthz"),
 }
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
+QUEUES = {"doorbell-sqs": "DoorbellQueue"}
 CUSTOM_RESOURCES = {
     "migrate-create": "Create",
     "migrate-update": "Update",
@@ -53,12 +57,12 @@ def deployed() -> Deployment:
 
 def test_every_file_is_claimed_by_a_test_and_every_claim_has_its_file() -> None:
     files = {path.relative_to(ROOT / "events").as_posix() for path in (ROOT / "events").rglob("*")}
-    claimed = {f"{name}.json" for name in (*HTTP, *SCHEDULES, *CUSTOM_RESOURCES)}
+    claimed = {f"{name}.json" for name in (*HTTP, *SCHEDULES, *QUEUES, *CUSTOM_RESOURCES)}
     assert files == claimed
 
 
 def test_every_function_has_a_sample() -> None:
-    named = {name.partition("-")[0] for name in (*HTTP, *SCHEDULES, *CUSTOM_RESOURCES)}
+    named = {name.partition("-")[0] for name in (*HTTP, *SCHEDULES, *QUEUES, *CUSTOM_RESOURCES)}
     assert named == set(FUNCTIONS)
 
 
@@ -123,6 +127,23 @@ def test_a_schedule_sample_is_what_eventbridge_scheduler_sends(
     schedule = deployed.resources[f"{LOGICAL_IDS[function]}Schedule"]["Properties"]
     assert schedule["Name"] == {"Fn::Sub": f"${{AWS::StackName}}-{function}"}
     assert "Input" not in schedule["Target"]
+
+
+@pytest.mark.parametrize(("name", "queue"), QUEUES.items())
+def test_a_queue_sample_is_a_batch_of_sqs(name: str, queue: str, deployed: Deployment) -> None:
+    records = list(SQSEvent(sample(name)).records)
+    assert 0 < len(records) <= deployed.resources["DoorbellSource"]["Properties"]["BatchSize"]
+    for record in records:
+        assert record.event_source == "aws:sqs"
+        assert record.queue_url.endswith(f"/postlease-{queue}")
+        digest = hashlib.md5(record.body.encode(), usedforsecurity=False).hexdigest()
+        assert record.md5_of_body == digest
+        assert record.attributes.sent_timestamp.isdigit()
+
+
+def test_the_doorbell_s_sample_names_a_message() -> None:
+    [record] = sample("doorbell-sqs")["Records"]
+    assert doorbell.heard(record["body"]) is not None
 
 
 @pytest.mark.parametrize(("name", "request_type"), CUSTOM_RESOURCES.items())

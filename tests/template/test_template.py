@@ -58,6 +58,10 @@ def test_sweep_and_reaper_run_every_minute_and_retention_at_a_quiet_hour(
     assert guards_triggers.schedules(deployed) == []
 
 
+def test_a_queue_waits_for_its_function_and_repeats_only_what_failed(deployed: Deployment) -> None:
+    assert guards_triggers.queues(deployed) == []
+
+
 def test_schedules_do_not_retry_on_either_layer(deployed: Deployment) -> None:
     assert guards_triggers.retries(deployed) == []
 
@@ -74,7 +78,7 @@ def test_each_role_may_do_exactly_what_the_table_says(deployed: Deployment) -> N
     assert guards_permissions.permissions(deployed) == []
 
 
-def test_only_the_sweep_may_send_and_only_from_the_configured_address(
+def test_only_sweep_and_doorbell_may_send_and_only_from_the_configured_address(
     deployed: Deployment,
 ) -> None:
     assert guards_permissions.senders(deployed) == []
@@ -100,7 +104,7 @@ def test_the_bucket_is_private_versioned_kept_and_tls_only(deployed: Deployment)
     assert guards_exposure.bucket(deployed) == []
 
 
-def test_dead_letters_are_kept_and_encrypted(deployed: Deployment) -> None:
+def test_queues_are_encrypted_and_dead_letters_kept(deployed: Deployment) -> None:
     assert guards_exposure.queues(deployed) == []
 
 

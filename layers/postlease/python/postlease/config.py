@@ -108,6 +108,7 @@ class Settings:
     smtp: Smtp | None
     resend: Resend | None
     attachments_bucket: str
+    doorbell_queue_url: str | None
     templates_directory: str | None
     times: TimeRules
     send_slots: int
@@ -237,6 +238,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         smtp=_read_smtp(read) if provider == "smtp" else None,
         resend=_read_resend(read, stage=stage) if provider == "resend" else None,
         attachments_bucket=read.text("ATTACHMENTS_BUCKET"),
+        doorbell_queue_url=read.optional("DOORBELL_QUEUE_URL"),
         templates_directory=read.optional("TEMPLATES_DIRECTORY"),
         times=_read_times(read, stage=stage),
         send_slots=read.number("SEND_SLOTS", 10, low=1, high=1_000),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from postlease import addresses, idempotency, limits, outbox, tokens
+from postlease import addresses, doorbell, idempotency, limits, outbox, tokens
 from postlease.accounts import ground
 from postlease.accounts.events import PublicStatus, public_status
 from postlease.accounts.issuing import LockedUser, enqueue_verification
@@ -60,7 +60,7 @@ class SignUp:
 def sign_up(
     database: Database, *, email: str, locale: str | None = None, idempotency_key: str | None = None
 ) -> SignUp:
-    """Make sure that the account exists and that a mail about it is under way; commits.
+    """Make sure that the account exists and that a mail about it is under way; commits, then rings.
 
     Inside the mailbox's cooldown nothing is superseded and the event that exists is answered,
     whatever the key; another sub-address of that mailbox gets its account, but no second mail.
@@ -77,7 +77,7 @@ def sign_up(
             lifetime = settings().idempotency_lifetime
             if stored := idempotency.begin(connection, key, lifetime=lifetime):
                 return _replay(stored.response)
-        answer = _sign_up(connection, ring, pepper, address, locale)
+        answer, message_id = _sign_up(connection, ring, pepper, address, locale)
         if key is not None:
             stored_answer = {
                 "user_id": str(answer.user_id),
@@ -85,11 +85,12 @@ def sign_up(
                 "status": answer.status,
             }
             idempotency.finish(connection, key, status_code=ACCEPTED, response=stored_answer)
+    doorbell.ring([message_id])
     return answer
 
 
 def resend_verification(database: Database, *, email: str) -> None:
-    """Send the mail again if there is an account and no cooldown; commits.
+    """Send the mail again if there is an account and no cooldown; commits, then rings.
 
     Nothing tells which it was: an unknown address takes the same cooldown. A verified account gets
     a note that it exists. Raises InvalidInputError (`/email`), UnavailableError.
@@ -98,12 +99,14 @@ def resend_verification(database: Database, *, email: str) -> None:
     digest = limits.mailbox_digest(ground.pepper(), _COOLDOWN, address.canonical)
     ring = ground.key_ring()
     with ground.transaction(database) as connection:
-        if limits.take(connection, digest, window=settings().signup_cooldown) is not None:
-            return
-        where = {"canonical": address.canonical}
-        row = connection.execute(LOCK_BY_ADDRESS, where).fetchone()
-        message_id = enqueue_verification(connection, ring, LockedUser(**row)) if row else None
-        limits.note(connection, digest, message_id)
+        message_id = limits.take(connection, digest, window=settings().signup_cooldown)
+        if message_id is None:
+            where = {"canonical": address.canonical}
+            row = connection.execute(LOCK_BY_ADDRESS, where).fetchone()
+            message_id = enqueue_verification(connection, ring, LockedUser(**row)) if row else None
+            limits.note(connection, digest, message_id)
+    # An unknown address rings as well, for a message that nobody has: time must not tell either.
+    doorbell.ring([message_id or uuid4()])
 
 
 def _sign_up(
@@ -112,7 +115,8 @@ def _sign_up(
     pepper: bytes,
     address: Address,
     locale: str | None,
-) -> SignUp:
+) -> tuple[SignUp, UUID]:
+    """The answer, and the message that it is about."""
     digest = limits.mailbox_digest(pepper, _COOLDOWN, address.canonical)
     held = limits.take(connection, digest, window=settings().signup_cooldown)
     fields = {
@@ -124,10 +128,10 @@ def _sign_up(
     [row] = connection.execute(SIGN_UP, fields).fetchall()
     user = LockedUser(**row)
     if held is not None and (state := outbox.event_state(connection, held)):
-        return SignUp(user.id, event_id(held), public_status(state))
+        return SignUp(user.id, event_id(held), public_status(state)), held
     message_id = enqueue_verification(connection, ring, user)
     limits.note(connection, digest, message_id)
-    return SignUp(user.id, event_id(message_id), "queued")
+    return SignUp(user.id, event_id(message_id), "queued"), message_id
 
 
 def _idempotency_key(
