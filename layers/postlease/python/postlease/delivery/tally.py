@@ -72,3 +72,11 @@ class Tally:
             "Unexpected": count["unexpected"],
             "FailedRate": count["failed"] / ended if ended else 0.0,
         }
+
+    def distributions(self) -> dict[str, list[float]]:
+        """Milliseconds by metric name."""
+        return {
+            "SendDuration": self.send_milliseconds,
+            "EnqueueToCall": self.wait_milliseconds,
+            "EnqueueToSent": self.latency_milliseconds,
+        }
