@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests.integration.feedback.conftest import told_us
+from tests.integration.retention.conftest import bucket
 from tests.mutants.promises import arguments_of, load, passes
 
-__all__ = ["told_us"]  # a fixture
+__all__ = ["bucket", "told_us"]  # fixtures
 
 CLAIMING = "postlease.outbox.claiming"
 DISPATCHING = "postlease.outbox.dispatching"
@@ -551,6 +552,20 @@ MUTANTS = [
                 "",
                 "test_a_delivery_forgets_the_soft_bounces_before_it",
             ),
+        )
+    ),
+    *(
+        Mutant(
+            SUPPRESSION,
+            "PURGE",
+            fragment,
+            "retention.test_retention."
+            "test_suppressions_that_ended_and_bounces_that_no_longer_count_leave",
+            "WHERE true",
+        )
+        for fragment in (
+            "WHERE old.happened_at <= now() - %(window)s::interval",
+            "WHERE old.expires_at <= now()",
         )
     ),
     # supersede and look up

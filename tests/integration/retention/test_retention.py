@@ -159,12 +159,12 @@ def test_a_run_without_time_removes_nothing(
     assert len(ids(owner)) == 1
 
 
-@pytest.mark.parametrize("time_for", range(1, 5))
+@pytest.mark.parametrize("time_for", range(1, 6))
 def test_a_run_that_ended_before_it_had_looked_everywhere_is_not_complete(
     owner: Connection, database: Database, bucket: Bucket, time_for: int
 ) -> None:
-    """Three kinds of rows, then the objects: four looks."""
-    assert run(database, has_time=rounds(time_for)).complete is (time_for == 4)
+    """Four kinds of rows, then the objects: five looks."""
+    assert run(database, has_time=rounds(time_for)).complete is (time_for == 5)
 
 
 def test_own_objects_leave_with_their_messages_by_version_and_leave_no_marker(
@@ -269,8 +269,8 @@ def test_objects_that_did_not_fit_into_the_time_leave_with_the_next_run(
 ) -> None:
     monkeypatch.setattr(attachments, "DELETE_LIMIT", 1)
     with_own_object(owner, application, bucket, 3)
-    # Messages take two looks, keys and windows one each.
-    first = run(database, has_time=rounds(5))
+    # Messages take two looks, keys, windows and the suppression list one each.
+    first = run(database, has_time=rounds(6))
     assert (first.messages, first.objects, first.complete) == (3, 1, False)
     assert len(notes(owner)) == 2
     second = run(database)
@@ -378,7 +378,29 @@ def test_spent_keys_and_ended_windows_leave_and_the_others_stay(
     assert left == {"keys": 2, "windows": 3}
 
 
-def test_users_tokens_and_suppressions_are_no_business_of_retention(
+def test_suppressions_that_ended_and_bounces_that_no_longer_count_leave(
+    owner: Connection, database: Database, bucket: Bucket
+) -> None:
+    owner.execute(
+        "INSERT INTO postlease.suppressions (address_digest, reason, expires_at)"
+        " SELECT sha256(n::text::bytea), 'bounce', now() + n * interval '1 minute'"
+        " FROM generate_series(-2, 2) AS n"
+    )
+    owner.execute(
+        "INSERT INTO postlease.bounces (address_digest, event_digest, happened_at)"
+        " SELECT sha256('a'), sha256(n::text::bytea),"
+        "        now() - interval '30 days' + n * interval '1 minute'"
+        " FROM generate_series(-3, 2) AS n"
+    )
+    assert run(database, chunk=2).list_entries == 7
+    left = owner.execute(
+        "SELECT (SELECT count(*) FROM postlease.suppressions WHERE expires_at > now()) AS ends,"
+        " (SELECT count(*) FROM postlease.bounces) AS bounces"
+    ).fetchone()
+    assert left == {"ends": 2, "bounces": 2}
+
+
+def test_users_tokens_and_lasting_suppressions_are_no_business_of_retention(
     owner: Connection, application: Connection, database: Database, bucket: Bucket
 ) -> None:
     message_id, _ = arrange.auth_message(owner)
@@ -438,6 +460,7 @@ def test_the_schedule_removes_what_is_older_than_the_setting_says(
         "keys": 0,
         "windows": 0,
         "complete": True,
+        "list_entries": 0,
     }
     assert ids(owner) == {young}
     emitted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -1,4 +1,5 @@
-"""What is old leaves: finished messages with the objects they owned, and spent keys and windows.
+"""What is old leaves: finished messages with the objects they owned, spent keys and windows, and
+what the suppression list no longer needs.
 
 In chunks, each a transaction of its own under one lock, so that a run can stop anywhere and the
 next one goes on. Nothing pending or sending is ever touched.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
-from postlease import attachments, outbox
+from postlease import attachments, outbox, suppression
 from postlease.database import translated_errors
 from postlease.telemetry import logger
 
@@ -50,13 +51,17 @@ WHERE r.ctid = ANY (ARRAY(
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What one run removed. complete: nothing that was due is left, neither row nor object."""
+    """What one run removed. complete: nothing that was due is left, neither row nor object.
+
+    list_entries: suppressions that ended, and bounces that no longer count.
+    """
 
     messages: int
     objects: int
     keys: int
     windows: int
     complete: bool
+    list_entries: int = 0
 
 
 def run(
@@ -72,6 +77,7 @@ def run(
         "messages": lambda connection: outbox.purge(connection, age=age, chunk=chunk),
         "keys": lambda connection: _delete(connection, PURGE_KEYS, chunk),
         "windows": lambda connection: _delete(connection, PURGE_WINDOWS, chunk),
+        "list_entries": lambda connection: suppression.purge(connection, chunk=chunk),
     }
     removed = dict.fromkeys(rooms, 0)
     complete = True

@@ -83,6 +83,27 @@ DELETE FROM postlease.bounces AS b USING forgiven AS f
 WHERE b.address_digest = f.address_digest AND b.event_digest = f.event_digest
 """
 
+PURGE: LiteralString = """-- suppression.purge
+WITH bounces AS (
+    DELETE FROM postlease.bounces AS b
+    WHERE b.ctid = ANY (ARRAY(
+        SELECT old.ctid FROM postlease.bounces AS old
+        WHERE old.happened_at <= now() - %(window)s::interval
+        LIMIT %(chunk)s
+        FOR UPDATE SKIP LOCKED))
+    RETURNING 1
+), suppressions AS (
+    DELETE FROM postlease.suppressions AS s
+    WHERE s.ctid = ANY (ARRAY(
+        SELECT old.ctid FROM postlease.suppressions AS old
+        WHERE old.expires_at <= now()
+        LIMIT %(chunk)s
+        FOR UPDATE SKIP LOCKED))
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM bounces) + (SELECT count(*) FROM suppressions) AS gone
+"""
+
 
 def digest(pepper: bytes, address: str) -> bytes:
     """The list's key for a stored address: 32 bytes, the same for every spelling of case."""
@@ -133,6 +154,13 @@ def note_delivery(
     """Forget the soft bounces before a delivery and commit; an entry of the list stays."""
     with translated_errors():
         connection.execute(FORGIVE, {"digests": list(digests), "at": at})
+
+
+def purge(connection: Connection, *, chunk: int) -> int:
+    """Delete up to chunk bounces that no longer count and as many entries that ended; how many."""
+    with translated_errors():
+        row = connection.execute(PURGE, {"window": SOFT_WINDOW, "chunk": chunk}).fetchone()
+    return int(row["gone"]) if row else 0
 
 
 def _suppress(
