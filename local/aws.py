@@ -17,7 +17,7 @@ import boto3
 import botocore.session
 from botocore.config import Config
 
-from local.runtime import REGION
+from local.runtime import ACCOUNT, REGION
 from local.signatures import ACCESS_KEY, SECRET_KEY
 from local.web import LOOPBACK
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from local.keeper import Keeper
 
+_QUEUE_TIMES = ("VisibilityTimeout", "MessageRetentionPeriod", "DelaySeconds")
 _ALPHABET = string.ascii_letters + string.digits
 
 
@@ -102,6 +103,17 @@ class Aws:
         s3.create_bucket(Bucket=name)
         s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
 
+    def create_queue(self, name: str, properties: Mapping[str, Any]) -> str:
+        """Make a queue with the times of an `AWS::SQS::Queue`; return its URL."""
+        attributes = {key: str(properties[key]) for key in _QUEUE_TIMES if key in properties}
+        made = self.client("sqs").create_queue(QueueName=name, Attributes=attributes)
+        return str(made["QueueUrl"])
+
+    def redrive(self, url: str, policy: Mapping[str, Any]) -> None:
+        """Let a queue give up, as its RedrivePolicy says; the other queue must be there."""
+        attributes = {"RedrivePolicy": json.dumps(policy)}
+        self.client("sqs").set_queue_attributes(QueueUrl=url, Attributes=attributes)
+
     def verify_sender(self, address: str) -> None:
         """Let mail from address pass."""
         self.client("sesv2").create_email_identity(EmailIdentity=address)
@@ -109,6 +121,11 @@ class Aws:
     def create_configuration_set(self, name: str) -> None:
         """Make an SES configuration set."""
         self.client("sesv2").create_configuration_set(ConfigurationSetName=name)
+
+
+def queue_arn(name: str) -> str:
+    """What a queue of that name is called elsewhere."""
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
 
 
 def _bare_session() -> botocore.session.Session:

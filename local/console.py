@@ -81,15 +81,12 @@ class Console:
     def _invoke(self, name: str, request: Request) -> Response:
         if name not in self._stack.functions:
             return _problem(404, "no such function")
-        if request.body:
-            try:
-                event = json.loads(request.body)
-            except ValueError:
-                return _problem(400, "the body is not JSON")
-        else:
-            event = self._stack.trigger_event(name)
         try:
-            result = self._stack.functions[name].invoke(event)
+            event = json.loads(request.body or b"null")
+        except ValueError:
+            return _problem(400, "the body is not JSON")
+        try:
+            result = self._stack.run(name, event, patience=0)
         except ThrottledError:
             return message_response(429)
         headers = (("content-type", "application/json"),)

@@ -1,6 +1,6 @@
-"""The events that triggers hand to a function: API Gateway's HTTP 2.0 and EventBridge Scheduler's.
+"""The events that triggers hand to a function: API Gateway's HTTP 2.0, Scheduler's, SQS's.
 
-Pure: a request or a schedule in, a dictionary out, and the way back from a result to an answer.
+Pure: a request, a schedule or messages in, a dictionary out, and the way back from a result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from local.runtime import ACCOUNT, REGION
 from local.web import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from local.web import Request
 
@@ -122,6 +122,42 @@ def schedule_event(name: str, fixed_input: str | None = None) -> Any:
         "resources": [f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/default/{name}"],
         "detail": "{}",
     }
+
+
+def queue_event(queue: str, messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """A batch of SQS, from what ReceiveMessage answered. queue is the queue's ARN."""
+    return {
+        "Records": [
+            {
+                "messageId": message["MessageId"],
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "attributes": message.get("Attributes", {}),
+                "messageAttributes": {},
+                "md5OfBody": message["MD5OfBody"],
+                "eventSource": "aws:sqs",
+                "eventSourceARN": queue,
+                "awsRegion": REGION,
+            }
+            for message in messages
+        ]
+    }
+
+
+def failed_messages(result: Any, sent: Iterable[str]) -> set[str]:
+    """Which of the message ids sent a function's answer calls failed; all, if it cannot be read.
+
+    Nothing at all, and an empty list, mean that all is done (Lambda's rules for partial batches).
+    """
+    everything = set(sent)
+    failures = result.get("batchItemFailures") if isinstance(result, dict) else result
+    if not failures:
+        return set()
+    try:
+        named = {failure["itemIdentifier"] for failure in failures}
+    except (KeyError, TypeError):
+        return everything
+    return everything if named - everything else named
 
 
 def _headers(request: Request) -> tuple[dict[str, str], list[str]]:

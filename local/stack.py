@@ -1,4 +1,4 @@
-"""The whole of Postlease on this machine: database, emulated AWS, functions, gateway, schedules.
+"""The whole of Postlease on this machine: database, emulated AWS, functions, gateway, triggers.
 
     with Stack(schedules=False) as stack:
         requests to stack.url; stack.invoke("sweep"); stack.inbox()
@@ -19,13 +19,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from local import postgres
-from local.aws import Aws, generated_secret
+from local.aws import Aws, generated_secret, queue_arn
 from local.console import PREFIX, Console
-from local.events import http_event, schedule_event
+from local.events import http_event, queue_event, schedule_event
 from local.functions import Function
 from local.gateway import Gateway
 from local.keeper import Keeper
 from local.provider import Fault, Provider
+from local.queues import Poller
 from local.runtime import FunctionDefinition, Result
 from local.schedules import Scheduler
 from local.template import Template, TemplateFunction
@@ -56,10 +57,11 @@ class StackError(Exception):
 class Stack:
     """Runs from `__enter__` to `__exit__`.
 
-    settings are environment variables of every function, over the template's; timeouts are seconds
-    by function, over the template's. logs is a folder for logs that outlives the stack; older ones
-    in it are removed first. database_url is the server to use instead of DATABASE_URL's or a
-    private one; the stack works in a database of its own there, and drops it.
+    schedules and queues: whether they start functions by themselves; queues goes with schedules
+    when it is not said. settings are environment variables of every function, over the template's;
+    timeouts are seconds by function, over the template's. logs is a folder for logs that outlives
+    the stack; older ones in it are removed first. database_url is the server to use instead of
+    DATABASE_URL's or a private one; the stack works in a database of its own there, and drops it.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Stack:
         *,
         port: int = 0,
         schedules: bool = False,
+        queues: bool | None = None,
         settings: Mapping[str, str] | None = None,
         timeouts: Mapping[str, float] | None = None,
         template: Path = ROOT / "template.yaml",
@@ -75,12 +78,15 @@ class Stack:
     ) -> None:
         self._wanted_port = port
         self._with_schedules = schedules
+        self._with_queues = schedules if queues is None else queues
         self._settings = dict(settings or {})
         self._timeouts = dict(timeouts or {})
         self._template_path = template
         self._logs = logs
         self._server_url = database_url
         self.functions: dict[str, Function] = {}
+        self._pollers: dict[str, Poller] = {}
+        self._queue_urls: dict[str, str] = {}
         self.database_url = ""
 
     def __enter__(self) -> Self:
@@ -104,10 +110,16 @@ class Stack:
             raise StackError(f"{name} failed: {result.payload.decode(errors='replace')}")
         return result.value
 
-    def run(self, name: str, event: Any = None) -> Result:
-        """Run a function with event, or its trigger's, and return the result whatever it is."""
+    def run(self, name: str, event: Any = None, *, patience: float = 60) -> Result:
+        """Run a function with event, or its trigger's, and return the result whatever it is.
+
+        A function behind a queue gets what waits there, which is then done or comes again as if the
+        queue had started it. ThrottledError when no worker is free for patience seconds.
+        """
+        if event is None and name in self._pollers:
+            return self._pollers[name].once(patience=patience)
         given = self.trigger_event(name) if event is None else event
-        return self.functions[name].invoke(given, patience=60)
+        return self.functions[name].invoke(given, patience=patience)
 
     def kill(self, name: str) -> list[int]:
         """SIGKILL the function's busy workers and return their process ids."""
@@ -161,6 +173,9 @@ class Stack:
                 host = ("host", self._front.address)
                 request = Request("GET", "/healthz", (host,), b"", LOOPBACK, self._front.listener)
                 return http_event(request, route_key=route.key, parameters={})
+        for source in self.template.queue_sources:
+            if source.function == name:
+                return queue_event(source.queue, ())
         return {}
 
     def _start(self, started: contextlib.ExitStack) -> None:
@@ -187,10 +202,23 @@ class Stack:
             started.callback(self.functions[function.name].close)
         self._migrate()
         self._gateway = Gateway(self.template.routes, self.functions, cors=self.template.cors)
+        self._connect_queues(started)
         if self._with_schedules:
             scheduler = Scheduler(self.template.schedules, self.functions)
             started.callback(scheduler.close)
             scheduler.start()
+
+    def _connect_queues(self, started: contextlib.ExitStack) -> None:
+        for source in self.template.queue_sources:
+            poller = self._pollers[source.function] = Poller(
+                source,
+                self.functions[source.function],
+                self.aws.client("sqs"),
+                url=self._queue_urls[source.queue],
+            )
+            started.callback(poller.close)
+            if self._with_queues:
+                poller.start()
 
     def _start_database(self, started: contextlib.ExitStack) -> dict[str, str]:
         """A database of our own; returns the owner's login in the form of its secret."""
@@ -242,8 +270,16 @@ class Stack:
         self.aws.verify_sender(SENDER)
         for properties in plain.of_type("AWS::SES::ConfigurationSet").values():
             self.aws.create_configuration_set(str(properties["Name"]))
+        for logical_id, properties in plain.of_type("AWS::SQS::Queue").items():
+            arn = names[f"{logical_id}.Arn"] = queue_arn(logical_id)
+            names[logical_id] = self.aws.create_queue(logical_id, properties)
+            self._queue_urls[arn] = names[logical_id]
         names |= {f"{function.logical_id}.Arn": function.name for function in plain.functions}
-        return Template(self._template_path, parameters=parameters, names=names)
+        template = Template(self._template_path, parameters=parameters, names=names)
+        for logical_id, properties in template.of_type("AWS::SQS::Queue").items():
+            if "RedrivePolicy" in properties:
+                self.aws.redrive(names[logical_id], properties["RedrivePolicy"])
+        return template
 
     def _function(self, function: TemplateFunction) -> Function:
         triggers = [route.function for route in self.template.routes]

@@ -15,6 +15,9 @@ from local.cloudformation import Document
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_LEAST_CONCURRENCY = 2
+"""What Lambda lets MaximumConcurrency be at least; enough for one machine where none is set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -38,11 +41,17 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class QueueSource:
-    """A queue that invokes a function; queue is the queue's logical id."""
+    """A queue that invokes a function; queue is its ARN.
+
+    concurrency is how many batches may be under way at once. reports: the function's answer names
+    the messages that failed; otherwise a batch is done, or not, as a whole.
+    """
 
     queue: str
     function: str
     batch_size: int
+    concurrency: int
+    reports: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +126,16 @@ class Template(Document):
 
     @functools.cached_property
     def queue_sources(self) -> tuple[QueueSource, ...]:
-        """Every SQS event source."""
-        return tuple(
-            QueueSource(str(event["Queue"]), function, int(event.get("BatchSize", 10)))
+        """Every enabled SQS event source, be it a function's event or a resource of its own."""
+        found = [
+            _queue_source(str(event["Queue"]), function, event)
             for function, _, event in self._events("SQS")
-        )
+        ]
+        by_id = {item.logical_id: item.name for item in self.functions}
+        for event in self.of_type("AWS::Lambda::EventSourceMapping").values():
+            function = by_id[str(event["FunctionName"])]
+            found.append(_queue_source(str(event["EventSourceArn"]), function, event))
+        return tuple(source for source in found if source is not None)
 
     @functools.cached_property
     def cors(self) -> Cors | None:
@@ -185,6 +199,19 @@ class Template(Document):
             timezone=str(event.get("ScheduleExpressionTimezone", "UTC")),
             input=target.get("Input"),
         )
+
+
+def _queue_source(queue: str, function: str, event: Mapping[str, Any]) -> QueueSource | None:
+    if event.get("Enabled") is False:
+        return None
+    scaling = event.get("ScalingConfig", {})
+    return QueueSource(
+        queue=queue,
+        function=function,
+        batch_size=int(event.get("BatchSize", 10)),
+        concurrency=int(scaling.get("MaximumConcurrency", _LEAST_CONCURRENCY)),
+        reports="ReportBatchItemFailures" in event.get("FunctionResponseTypes", ()),
+    )
 
 
 def _words(given: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -65,6 +65,14 @@ Resources:
         Often: {Type: ScheduleV2, Properties: {Name: often, ScheduleExpression: rate(1 minute)}}
         Off: {Type: ScheduleV2, Properties: {ScheduleExpression: rate(1 day), State: DISABLED}}
         Bell: {Type: SQS, Properties: {Queue: !GetAtt Queue.Arn, BatchSize: 5}}
+        Mute: {Type: SQS, Properties: {Queue: !GetAtt Other.Arn, Enabled: false}}
+  Source:
+    Type: AWS::Lambda::EventSourceMapping
+    Properties:
+      EventSourceArn: !GetAtt Third.Arn
+      FunctionName: !Ref Api
+      FunctionResponseTypes: [ReportBatchItemFailures]
+      ScalingConfig: {MaximumConcurrency: 7}
   Nightly:
     Type: AWS::Scheduler::Schedule
     Properties:
@@ -121,9 +129,10 @@ def test_schedules_come_from_events_and_from_resources(tmp_path: Path) -> None:
 
 
 def test_queues_that_invoke_a_function_are_found(tmp_path: Path) -> None:
-    (source,) = read(tmp_path).queue_sources
-    assert source == QueueSource(source.queue, "sweep", 5)
-    assert "Queue" in source.queue
+    event, resource = read(tmp_path).queue_sources
+    assert event == QueueSource(event.queue, "sweep", 5, concurrency=2, reports=False)
+    assert resource == QueueSource(resource.queue, "web", 10, concurrency=7, reports=True)
+    assert ("Queue" in event.queue, "Third" in resource.queue) == (True, True)
 
 
 def test_a_condition_decides_over_a_resource(tmp_path: Path) -> None:
