@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 
 PUBLIC_ROUTES = {("/$default", "x-amazon-apigateway-any-method", "AuthFunction")}
 
+_RULES = [{"Fn::GetAtt": [rule, "Arn"]} for rule in ("FeedbackRule", "SendingStatusRule")]
+WRITERS = {
+    (
+        "FeedbackQueuePolicy",
+        '{"Service": "events.amazonaws.com"}',
+        "sqs:SendMessage",
+        "FeedbackQueue.Arn",
+        json.dumps({"ArnEquals": {"aws:SourceArn": _RULES}}, sort_keys=True),
+    )
+}
+
 # Nothing that can hold a token or an address.
 LOGGED = {
     "requestId",
@@ -113,12 +124,33 @@ def queues(deployed: Deployment) -> list[str]:
             complaints.append(f"{name} is not encrypted")
         if not _denies_plain_text(deployed, f"{name}Policy"):
             complaints.append(f"{name} lets plain text in")
-    if deployed.resources["DeadLetters"]["Properties"].get("MessageRetentionPeriod") != 1_209_600:
-        complaints.append("dead letters are forgotten early")
+    complaints.extend(
+        f"{name} are forgotten early"
+        for name in ("DeadLetters", "FeedbackDeadLetters")
+        if deployed.resources[name]["Properties"].get("MessageRetentionPeriod") != 1_209_600
+    )
+    complaints.extend(_writers(deployed))
     # What is in it gets old: a ring is worth nothing after minutes, and the sweep has had its mail.
     if deployed.resources["DoorbellQueue"]["Properties"].get("MessageRetentionPeriod", 0) > 900:
         complaints.append("DoorbellQueue rings for too long")
     return complaints
+
+
+def _writers(deployed: Deployment) -> list[str]:
+    """Nobody outside writes into a queue but EventBridge, for our own rules, into feedback's."""
+    found = {
+        (
+            name,
+            json.dumps(one["Principal"], sort_keys=True),
+            written(one["Action"]),
+            written(one["Resource"]),
+            json.dumps(one.get("Condition", {}), sort_keys=True),
+        )
+        for name, policy in deployed.of_type("AWS::SQS::QueuePolicy").items()
+        for one in policy["Properties"]["PolicyDocument"]["Statement"]
+        if one["Effect"] == "Allow"
+    }
+    return [f"a queue's policy has {one}" for one in sorted(found ^ WRITERS)]
 
 
 def _denies_plain_text(deployed: Deployment, policy: str) -> bool:

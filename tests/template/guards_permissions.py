@@ -61,6 +61,10 @@ PERMISSIONS: dict[str, set[Permission]] = {
     },
     "SweepFunctionRole": {*_DELIVER, _DEAD_LETTERS},
     "DoorbellFunctionRole": {*_DELIVER, *_consume("DoorbellQueue")},
+    "FeedbackFunctionRole": {
+        *_read("DatabaseSecret", "PepperSecret"),
+        *_consume("FeedbackQueue"),
+    },
     "ReaperFunctionRole": {*_read("DatabaseSecret"), _DEAD_LETTERS},
     "RetentionFunctionRole": {
         *_read("DatabaseSecret"),

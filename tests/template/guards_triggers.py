@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from postlease.providers.ses_events import STATUS
 from tests.template.deployment import LOGICAL_IDS, many, unhashed, written
 
 if TYPE_CHECKING:
@@ -18,7 +19,20 @@ SCHEDULES = {
 }
 
 
-QUEUES = {"DoorbellQueue": "doorbell"}
+# Function, dead letters, and how often a message is heard at most.
+QUEUES = {
+    "DoorbellQueue": ("doorbell", "DeadLetters.Arn", 5),
+    "FeedbackQueue": ("feedback", "FeedbackDeadLetters.Arn", 50),
+}
+
+# Events of SES by rule: all of our configuration set's mail, and what the account may do.
+_OURS = {"source": ["aws.ses"], "account": [{"Ref": "AWS::AccountId"}]}
+RULES = {
+    "FeedbackRule": _OURS
+    | {"detail": {"mail": {"tags": {"ses:configuration-set": [{"Ref": "ConfigurationSet"}]}}}},
+    "SendingStatusRule": _OURS | {"detail-type": sorted(STATUS)},
+}
+SES_EVENTS = {"send", "delivery", "deliveryDelay", "bounce", "complaint", "reject"}
 
 
 def schedules(deployed: Deployment) -> list[str]:
@@ -50,30 +64,64 @@ def queues(deployed: Deployment) -> list[str]:
     for queue in found.keys() & QUEUES.keys():
         source, properties = found[queue], deployed.resources[queue]["Properties"]
         function = written(source["FunctionName"])
-        if function != LOGICAL_IDS[QUEUES[queue]]:
+        name, dead_letters, most_receives = QUEUES[queue]
+        if function != LOGICAL_IDS[name]:
             complaints.append(f"{queue}: starts {function}")
             continue
         timeout = deployed.functions()[function]["Timeout"]
         visibility = properties.get("VisibilityTimeout", 30)
         redrive = properties.get("RedrivePolicy", {})
         receives = redrive.get("maxReceiveCount", 0)
-        bounds = deployed.source["Parameters"].get(
-            written(source.get("ScalingConfig", {}).get("MaximumConcurrency", "")), {}
-        )
+        most = source.get("ScalingConfig", {}).get("MaximumConcurrency", 0)
+        bounds = deployed.source["Parameters"].get(written(most), {})
+        least = most if isinstance(most, int) else bounds.get("MinValue", 0)
         conditions = {
             "is heard again while it is answered": visibility >= 6 * timeout,
-            "has no dead letters": written(redrive.get("deadLetterTargetArn", ""))
-            == "DeadLetters.Arn",
-            "rings without end, or once": 2 <= receives <= 5,
+            "has no dead letters": written(redrive.get("deadLetterTargetArn", "")) == dead_letters,
+            "rings without end, or once": 2 <= receives <= most_receives,
             "forgets before it gives up": properties.get("MessageRetentionPeriod", 0)
             > receives * visibility,
             "repeats a batch for one of it": source.get("FunctionResponseTypes")
             == ["ReportBatchItemFailures"],
             "waits for a batch": source.get("MaximumBatchingWindowInSeconds", 0) == 0,
             "brings more than ten": source.get("BatchSize", 10) <= 10,
-            "starts any number at once": bounds.get("MinValue", 0) >= 2 and "MaxValue" in bounds,
+            "starts any number at once": least >= 2 and (least == most or "MaxValue" in bounds),
         }
         complaints.extend(f"{queue}: {one}" for one, holds in conditions.items() if not holds)
+    return complaints
+
+
+def events(deployed: Deployment) -> list[str]:
+    """SES tells what becomes of our mail, and our rules bring it to the feedback queue."""
+    complaints = []
+    found = {
+        name: rule["Properties"] for name, rule in deployed.of_type("AWS::Events::Rule").items()
+    }
+    if set(found) != set(RULES):
+        complaints.append(f"rules are {sorted(found)}")
+    for name in found.keys() & RULES.keys():
+        pattern = dict(found[name]["EventPattern"])
+        if "detail-type" in pattern:
+            pattern["detail-type"] = sorted(pattern["detail-type"])
+        if pattern != RULES[name]:
+            complaints.append(f"{name}: takes {pattern}")
+        if [written(target["Arn"]) for target in found[name]["Targets"]] != ["FeedbackQueue.Arn"]:
+            complaints.append(f"{name}: brings its events elsewhere")
+        if found[name].get("State", "ENABLED") != "ENABLED":
+            complaints.append(f"{name}: is off")
+    told = [
+        destination["Properties"]["EventDestination"]
+        for destination in deployed.of_type("AWS::SES::ConfigurationSetEventDestination").values()
+        if written(destination["Properties"]["ConfigurationSetName"]) == "ConfigurationSet"
+        and written(
+            destination["Properties"]["EventDestination"]
+            .get("EventBridgeDestination", {})
+            .get("EventBusArn", "")
+        ).endswith(":event-bus/default")
+    ]
+    kinds = {kind for one in told if one.get("Enabled") for kind in one["MatchingEventTypes"]}
+    if kinds != SES_EVENTS:
+        complaints.append(f"SES tells {sorted(kinds)}")
     return complaints
 
 

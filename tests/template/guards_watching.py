@@ -36,6 +36,12 @@ ALARMS = {
     "SweepErrorsAlarm": ("AWS/Lambda", "Errors", "SweepFunction"),
     "DoorbellErrorsAlarm": ("AWS/Lambda", "Errors", "DoorbellFunction"),
     "DoorbellFailedAlarm": ("Postlease", "DoorbellFailed", "postlease"),
+    "FeedbackErrorsAlarm": ("AWS/Lambda", "Errors", "FeedbackFunction"),
+    "FeedbackDeadLettersAlarm": (
+        "AWS/SQS",
+        "ApproximateNumberOfMessagesVisible",
+        "FeedbackDeadLetters.QueueName",
+    ),
     "ReaperErrorsAlarm": ("AWS/Lambda", "Errors", "ReaperFunction"),
     "RetentionErrorsAlarm": ("AWS/Lambda", "Errors", "RetentionFunction"),
     "MigrateErrorsAlarm": ("AWS/Lambda", "Errors", "MigrateFunction"),

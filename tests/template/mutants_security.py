@@ -208,7 +208,7 @@ MUTANTS = [
     Mutant(
         "dead letters for four days",
         guards_exposure.queues,
-        "dead letters are forgotten early",
+        "DeadLetters are forgotten early",
         of("DeadLetters", "MessageRetentionPeriod"),
     ),
     Mutant(
@@ -222,6 +222,32 @@ MUTANTS = [
         guards_exposure.queues,
         "DoorbellQueue lets plain text in",
         ("Resources", "DoorbellQueuePolicy"),
+    ),
+    Mutant(
+        "a feedback queue that every rule writes to",
+        guards_exposure.queues,
+        "a queue's policy has ('FeedbackQueuePolicy'",
+        of("FeedbackQueuePolicy", "PolicyDocument", "Statement", 1, "Condition"),
+    ),
+    Mutant(
+        "a feedback queue that everybody writes to",
+        guards_exposure.queues,
+        "a queue's policy has ('FeedbackQueuePolicy'",
+        of("FeedbackQueuePolicy", "PolicyDocument", "Statement", 1, "Principal"),
+        "*",
+    ),
+    Mutant(
+        "given-up events that are forgotten",
+        guards_exposure.queues,
+        "FeedbackDeadLetters are forgotten early",
+        of("FeedbackDeadLetters", "MessageRetentionPeriod"),
+    ),
+    Mutant(
+        "a feedback that reads the token keys",
+        guards_permissions.permissions,
+        "FeedbackFunctionRole: may ('secretsmanager:GetSecretValue', 'TokenKeysSecret', '')",
+        statement("FeedbackFunction", 0, "Resource", 2),
+        {"Ref": "TokenKeysSecret"},
     ),
     Mutant(
         "rings that are kept for days",

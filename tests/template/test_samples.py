@@ -19,6 +19,7 @@ from aws_lambda_powertools.utilities.data_classes import (
 
 from postlease import doorbell
 from postlease.model import parse_event_id
+from postlease.providers import ses_events
 from tests.template.deployment import FUNCTIONS, LOGICAL_IDS, ROOT, Deployment, deployment, source
 
 HTTP = {
@@ -31,7 +32,21 @@ HTTP = {
     "auth-healthz": ("GET", "/healthz"),
 }
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
-QUEUES = {"doorbell-sqs": "DoorbellQueue"}
+FEEDBACK = (
+    "send",
+    "delivery",
+    "delivery-delay",
+    "bounce-permanent",
+    "bounce-transient",
+    "complaint",
+    "reject",
+    "rendering-failure",
+    "sending-disabled",
+    "sending-enabled",
+)
+QUEUES = {"doorbell-sqs": "DoorbellQueue"} | {
+    f"feedback-{name}": "FeedbackQueue" for name in FEEDBACK
+}
 CUSTOM_RESOURCES = {
     "migrate-create": "Create",
     "migrate-update": "Update",
@@ -132,7 +147,11 @@ def test_a_schedule_sample_is_what_eventbridge_scheduler_sends(
 @pytest.mark.parametrize(("name", "queue"), QUEUES.items())
 def test_a_queue_sample_is_a_batch_of_sqs(name: str, queue: str, deployed: Deployment) -> None:
     records = list(SQSEvent(sample(name)).records)
-    assert 0 < len(records) <= deployed.resources["DoorbellSource"]["Properties"]["BatchSize"]
+    assert (
+        0
+        < len(records)
+        <= deployed.resources[queue.replace("Queue", "Source")]["Properties"]["BatchSize"]
+    )
     for record in records:
         assert record.event_source == "aws:sqs"
         assert record.queue_url.endswith(f"/postlease-{queue}")
@@ -144,6 +163,24 @@ def test_a_queue_sample_is_a_batch_of_sqs(name: str, queue: str, deployed: Deplo
 def test_the_doorbell_s_sample_names_a_message() -> None:
     [record] = sample("doorbell-sqs")["Records"]
     assert doorbell.heard(record["body"]) is not None
+
+
+@pytest.mark.parametrize("name", FEEDBACK)
+def test_a_feedback_sample_holds_what_our_rules_let_through(
+    name: str, deployed: Deployment
+) -> None:
+    [record] = sample(f"feedback-{name}")["Records"]
+    event = EventBridgeEvent(json.loads(record["body"]))
+    assert event.source == "aws.ses"
+    assert event.account == record["eventSourceARN"].split(":")[4]
+    status = deployed.resources["SendingStatusRule"]["Properties"]["EventPattern"]["detail-type"]
+    if name.startswith("sending-"):
+        assert event.detail_type in status
+    else:
+        assert event.detail_type.startswith("Email ")
+        assert event.detail["mail"]["tags"]["ses:configuration-set"] == ["postlease"]
+        read = ses_events.read(record["body"], account=event.account, configuration_set="postlease")
+        assert isinstance(read, ses_events.Ignored) == (name == "rendering-failure")
 
 
 @pytest.mark.parametrize(("name", "request_type"), CUSTOM_RESOURCES.items())

@@ -62,6 +62,10 @@ def test_a_queue_waits_for_its_function_and_repeats_only_what_failed(deployed: D
     assert guards_triggers.queues(deployed) == []
 
 
+def test_what_ses_tells_of_our_mail_reaches_the_feedback_queue(deployed: Deployment) -> None:
+    assert guards_triggers.events(deployed) == []
+
+
 def test_schedules_do_not_retry_on_either_layer(deployed: Deployment) -> None:
     assert guards_triggers.retries(deployed) == []
 
