@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from local.pages import console_page, mail_response
-from local.provider import MODES, Fault
+from local.provider import MODES, Events, Fault
 from local.runtime import ThrottledError
+from local.ses_events import EVENT_KINDS
 from local.web import Request, Response, json_response, message_response
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Console:
             ("",): {"GET": self._page},
             ("api", "inbox"): {"GET": self._inbox, "DELETE": self._clear_inbox},
             ("api", "faults"): {"GET": self._faults, "PUT": self._set_faults},
+            ("api", "events"): {"GET": self._events, "PUT": self._set_events},
             ("api", "state"): {"GET": self._state},
         }
         match parts:
@@ -110,30 +112,67 @@ class Console:
         self._stack.provider.set_fault(fault)
         return self._faults(request)
 
+    def _events(self, _: Request) -> Response:
+        told = self._stack.provider.events
+        shown = {"types": list(told.kinds), "times": told.times, "delay": told.seconds}
+        return json_response(200, {"ses": shown})
+
+    def _set_events(self, request: Request) -> Response:
+        try:
+            events = parse_events(request.body)
+        except ValueError as error:
+            return _problem(400, str(error))
+        self._stack.provider.set_events(events)
+        return self._events(request)
+
     def _state(self, _: Request) -> Response:
         return json_response(200, self._stack.state())
 
 
 def parse_fault(body: bytes) -> Fault:
     """The fault in a body; ValueError says which field is wrong."""
+    ses = _wish(body, '{"ses": {"mode": "..."}}', {"mode", "times", "seconds"})
+    mode = ses.get("mode")
+    if mode not in MODES:
+        raise ValueError(f"ses.mode must be one of {', '.join(MODES)}")
+    return Fault(mode, _times(ses), _seconds(ses, "seconds"))
+
+
+def parse_events(body: bytes) -> Events:
+    """The events in a body; ValueError says which field is wrong."""
+    ses = _wish(body, '{"ses": {"types": ["..."]}}', {"types", "times", "delay"})
+    kinds = ses.get("types")
+    if not isinstance(kinds, list) or any(kind not in EVENT_KINDS for kind in kinds):
+        raise ValueError(f"ses.types must be a list of {', '.join(EVENT_KINDS)}")
+    return Events(tuple(kinds), _times(ses), _seconds(ses, "delay"))
+
+
+def _wish(body: bytes, form: str, fields: set[str]) -> dict[str, Any]:
     wish = None
     with contextlib.suppress(ValueError):
         wish = json.loads(body)
     ses = wish.get("ses") if isinstance(wish, dict) else None
     if not (isinstance(wish, dict) and isinstance(ses, dict)):
-        raise ValueError('the body must be {"ses": {"mode": "..."}}')  # noqa: TRY004  one error
-    if extra := [*(set(wish) - {"ses"}), *(set(ses) - {"mode", "times", "seconds"})]:
+        raise ValueError(f"the body must be {form}")  # noqa: TRY004  one error
+    if extra := [*(set(wish) - {"ses"}), *(set(ses) - fields)]:
         raise ValueError(f"unknown field: {extra[0]}")
-    mode, times, seconds = ses.get("mode"), ses.get("times"), ses.get("seconds")
-    if mode not in MODES:
-        raise ValueError(f"ses.mode must be one of {', '.join(MODES)}")
+    return ses
+
+
+def _times(ses: dict[str, Any]) -> int | None:
+    times = ses.get("times")
     if times is not None and (type(times) is not int or times < 1):
         raise ValueError("ses.times must be a whole number above 0, or null")
-    if seconds is not None and (
-        type(seconds) not in {int, float} or not 0 <= seconds <= _LONGEST_SECONDS
-    ):
-        raise ValueError(f"ses.seconds must be a number from 0 to {_LONGEST_SECONDS}")
-    return Fault(mode, times, float(seconds or 0))
+    return times
+
+
+def _seconds(ses: dict[str, Any], name: str) -> float:
+    seconds = ses.get(name)
+    if seconds is None:
+        return 0.0
+    if type(seconds) not in {int, float} or not 0 <= seconds <= _LONGEST_SECONDS:
+        raise ValueError(f"ses.{name} must be a number from 0 to {_LONGEST_SECONDS}")
+    return float(seconds)
 
 
 def _is_our_own(request: Request) -> bool:

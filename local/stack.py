@@ -25,8 +25,9 @@ from local.events import http_event, queue_event, schedule_event
 from local.functions import Function
 from local.gateway import Gateway
 from local.keeper import Keeper
-from local.provider import Fault, Provider
+from local.provider import Events, Fault, Provider
 from local.queues import Poller
+from local.rules import targets
 from local.runtime import FunctionDefinition, Result
 from local.schedules import Scheduler
 from local.template import Template, TemplateFunction
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from local.provider import Mode
     from local.sendemail import SendEmail
+    from local.ses_events import EventKind
 
 ROOT = Path(__file__).resolve().parent.parent
 SENDER = "no-reply@postlease.example"
@@ -131,6 +133,10 @@ class Stack:
         """Decide what the provider does to its next calls."""
         self.provider.set_fault(Fault(mode, times, seconds))
 
+    def set_events(self, *kinds: EventKind, times: int | None = None, seconds: float = 0) -> None:
+        """Decide what SES tells of the next accepted mails; the template's rules bring it on."""
+        self.provider.set_events(Events(kinds, times, seconds))
+
     def inbox(self) -> list[dict[str, Any]]:
         """Every accepted mail, newest last."""
         return self.provider.inbox.mails()
@@ -193,10 +199,11 @@ class Stack:
             old.unlink()
         self.aws = started.enter_context(Aws(self._keeper, self.log_folder / "aws.log"))
         owner = self._start_database(started)
-        self.provider = Provider(forward=self._forward)
+        self.provider = Provider(forward=self._forward, publish=self._publish)
         started.callback(self.provider.close)
         self.template = self._prepare_aws(owner)
         self._ses = self.aws.client("sesv2")
+        self._sqs = self.aws.client("sqs")
         for function in self.template.functions:
             self.functions[function.name] = self._function(function)
             started.callback(self.functions[function.name].close)
@@ -341,6 +348,10 @@ class Stack:
                 "MessageId"
             ]
         )
+
+    def _publish(self, event: dict[str, Any]) -> None:
+        for arn in targets(self.template, event):
+            self._sqs.send_message(QueueUrl=self._queue_urls[arn], MessageBody=json.dumps(event))
 
     def _respond(self, request: Request) -> Response:
         if request.path == PREFIX or request.path.startswith(PREFIX + "/"):

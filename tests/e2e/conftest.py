@@ -155,6 +155,7 @@ def stack(running_stack: Stack) -> Stack:
     """The stack with an empty inbox and a well-behaved provider."""
     running_stack.provider.inbox.clear()
     running_stack.set_faults("accept")
+    running_stack.set_events()
     return running_stack
 
 

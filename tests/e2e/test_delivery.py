@@ -44,6 +44,7 @@ def rows(product: Stack) -> Iterator[Connection]:
     """The owner's connection to the product's database, with its messages gone."""
     product.provider.inbox.clear()
     product.set_faults("accept")
+    product.set_events()
     with psycopg.connect(product.database_url, autocommit=True, row_factory=dict_row) as owner:
         owner.execute("TRUNCATE postlease.email_messages CASCADE")
         yield owner
@@ -107,6 +108,24 @@ def test_a_sweep_killed_after_acceptance_is_settled_by_the_policy(
     assert len(product.inbox()) == 1
     row = rows.execute("SELECT status, failure_reason FROM postlease.email_messages").fetchone()
     assert row == {"status": "failed", "failure_reason": "outcome_unknown"}
+
+
+def test_a_lost_answer_is_settled_by_ses_s_events_through_rule_and_queue(
+    product: Stack, rows: Connection
+) -> None:
+    arrange.enqueue(rows, delivery="at_most_once")
+    product.set_faults("lose_response", times=1)
+    product.set_events("Send", "Delivery", times=1)
+    assert product.invoke("sweep")["unknown"] == 1
+    assert product.invoke("feedback") == {"batchItemFailures": []}
+    row = rows.execute(
+        "SELECT status, provider_message_id FROM postlease.email_messages"
+    ).fetchone()
+    [mail] = product.inbox()
+    assert row == {"status": "sent", "provider_message_id": mail["provider_message_id"]}
+    pass_time(rows, 15)
+    assert product.invoke("reaper")["unknown_failed"] == 0
+    assert product.invoke("sweep")["claimed"] == 0
 
 
 def test_a_database_that_was_restarted_between_invocations_is_found_again(

@@ -108,6 +108,40 @@ def test_a_malformed_fault_is_a_400_that_names_the_field_and_changes_nothing(
     assert console("/api/faults").json["ses"]["mode"] == "accept"
 
 
+def test_events_are_told_of_the_next_accepted_mails(
+    stack: Stack, console: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(stack.provider, "publish", told.append)
+    body = {"ses": {"types": ["Send", "PermanentBounce"], "times": 1, "delay": 0.0}}
+    assert console("/api/events", "PUT", body).json == body
+    first = stack.invoke("mailer", {"subject": "one"})
+    stack.invoke("mailer", {"subject": "two"})
+    assert [event["detail"]["eventType"] for event in told] == ["Send", "Bounce"]
+    assert {event["detail"]["mail"]["messageId"] for event in told} == {first["id"]}
+    assert console("/api/events").json["ses"]["times"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"{", "ses"),
+        ({"ses": {}}, "ses.types"),
+        ({"ses": {"types": "Send"}}, "ses.types"),
+        ({"ses": {"types": ["Open"]}}, "ses.types"),
+        ({"ses": {"types": [{}]}}, "ses.types"),
+        ({"ses": {"types": [], "times": 0}}, "ses.times"),
+        ({"ses": {"types": [], "delay": "1"}}, "ses.delay"),
+        ({"ses": {"types": [], "seconds": 1}}, "seconds"),
+    ],
+)
+def test_malformed_events_are_a_400_that_names_the_field(
+    console: Callable[..., Any], body: Any, named: str
+) -> None:
+    answer = console("/api/events", "PUT", body)
+    assert (answer.status, named in answer.json["message"]) == (400, True)
+
+
 def test_kill_ends_the_worker_that_waits_for_the_provider(
     stack: Stack, console: Callable[..., Any]
 ) -> None:

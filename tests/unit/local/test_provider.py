@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import queue
+import time
 from concurrent.futures import ThreadPoolExecutor
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from local.provider import SEND_PATH, Fault, Mode, Provider
+from local.provider import SEND_PATH, Events, Fault, Mode, Provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,3 +218,41 @@ def test_a_mail_in_an_unknown_charset_is_still_in_the_inbox(
     head = b"Subject: x\r\nContent-Type: text/plain; charset=no-such\r\n\r\n"
     send(ses, Content={"Raw": {"Data": head + b"plain\r\n"}})
     assert provider.inbox.mails()[0]["text"] == "plain\n"
+
+
+def test_a_mail_is_told_of_before_the_call_is_answered(
+    provider: Provider, ses: SESV2Client
+) -> None:
+    told: list[dict[str, Any]] = []
+    provider.publish = told.append
+    provider.set_events(Events(("Send", "Delivery"), times=1))
+    message_id = send(ses)
+    assert [event["detail"]["eventType"] for event in told] == ["Send", "Delivery"]
+    assert {event["detail"]["mail"]["messageId"] for event in told} == {message_id}
+    send(ses)
+    assert len(told) == 2
+
+
+def test_an_answer_that_is_lost_is_told_of_all_the_same(
+    provider: Provider, ses: SESV2Client
+) -> None:
+    told: list[dict[str, Any]] = []
+    provider.publish = told.append
+    provider.set_events(Events(("Send",)))
+    provider.set_fault(Fault("lose_response", 1))
+    with pytest.raises(ConnectionClosedError):
+        send(ses)
+    provider.set_fault(Fault("reject", 1))
+    with pytest.raises(ClientError):
+        send(ses)
+    assert len(told) == 1
+
+
+def test_a_late_event_comes_after_its_seconds(provider: Provider, ses: SESV2Client) -> None:
+    told: queue.Queue[dict[str, Any]] = queue.Queue()
+    provider.publish = told.put
+    provider.set_events(Events(("Complaint",), seconds=0.2))
+    answered = time.monotonic()
+    send(ses)
+    assert told.get(timeout=10)["detail"]["eventType"] == "Complaint"
+    assert time.monotonic() - answered >= 0.2
