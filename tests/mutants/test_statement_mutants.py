@@ -26,6 +26,7 @@ SETTLING = "postlease.outbox.settling"
 SUPPRESSION = "postlease.suppression"
 ENQUEUEING = "postlease.outbox.enqueueing"
 WATCHING = "postlease.outbox.watching"
+OPERATING = "postlease.outbox.operating"
 
 HELD_OWNER = "AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"
 HELD_ATTEMPT = (
@@ -566,6 +567,155 @@ MUTANTS = [
         for fragment in (
             "WHERE old.happened_at <= now() - %(window)s::interval",
             "WHERE old.expires_at <= now()",
+        )
+    ),
+    # an operator's verbs
+    *(
+        Mutant(
+            OPERATING,
+            "RETRY",
+            fragment,
+            f"messages.test_operating.{test}",
+            replacement,
+            arguments,
+        )
+        for fragment, test, replacement, arguments in (
+            (
+                "WHEN m.status <> 'failed' THEN 'not_failed'",
+                "test_only_a_failed_message_is_retried",
+                "",
+                {"status": "sent"},
+            ),
+            (
+                "WHEN m.redacted_at IS NOT NULL THEN 'redacted'",
+                "test_a_redacted_message_is_not_retried",
+                "",
+                {},
+            ),
+            (
+                "WHEN m.failure_reason = 'superseded' THEN 'superseded'",
+                "test_a_message_that_a_newer_one_replaced_is_not_retried",
+                "",
+                {},
+            ),
+            (
+                "t.superseded_at IS NOT NULL OR ",
+                "test_a_mail_whose_token_was_replaced_or_used_is_not_retried",
+                "",
+                {"ended": "superseded_at"},
+            ),
+            (
+                " OR t.redeemed_at IS NOT NULL",
+                "test_a_mail_whose_token_was_replaced_or_used_is_not_retried",
+                "",
+                {"ended": "redeemed_at"},
+            ),
+            (
+                "WHEN m.expires_at <= now() THEN 'expired'",
+                "test_a_message_past_its_time_is_not_retried",
+                "",
+                {},
+            ),
+            (
+                "WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'",
+                "test_a_mail_whose_link_is_over_is_not_retried",
+                "WHEN t.expires_at <= now() THEN 'expired'",
+                {},
+            ),
+            ("FOR NO KEY UPDATE OF m", "test_two_operators_at_once_retry_a_message_once", "", {}),
+            ("WHERE m.id = %(id)s", "test_one_message_is_retried_and_no_other", "", {}),
+            *(
+                (
+                    fragment,
+                    "test_a_retried_message_has_all_its_attempts_and_a_key_of_its_own",
+                    "",
+                    {},
+                )
+                for fragment in (
+                    "retry_count = m.retry_count + 1,",
+                    "refunded_count = m.attempt_count,",
+                    "unknown_count = 0,",
+                    "reaped_count = 0,",
+                    "blocked_count = 0,",
+                    "keyed_since = NULL,",
+                )
+            ),
+        )
+    ),
+    *(
+        Mutant(
+            OPERATING,
+            "RESOLVE",
+            fragment,
+            f"messages.test_operating.{test}",
+            replacement,
+            arguments,
+        )
+        for fragment, test, replacement, arguments in (
+            (
+                " AND m.lease_expires_at < now()",
+                "test_a_message_under_a_running_lease_is_not_resolved",
+                "",
+                {},
+            ),
+            (
+                " AND m.dispatched_at IS NOT NULL",
+                "test_a_message_that_never_left_is_not_resolved",
+                "",
+                {},
+            ),
+            (
+                "m.status = 'failed' AND m.failure_reason = 'outcome_unknown'",
+                "test_a_message_whose_outcome_is_known_is_not_resolved",
+                "m.status = 'failed'",
+                {"status": "failed"},
+            ),
+            (
+                "FOR NO KEY UPDATE",
+                "test_an_operator_does_not_overrule_a_record_that_came_first",
+                "",
+                {},
+            ),
+        )
+    ),
+    *(
+        Mutant(
+            OPERATING,
+            "SEARCH_UNFINISHED",
+            fragment,
+            "messages.test_operating.test_what_is_unknown_right_now_is_found",
+            replacement,
+        )
+        for fragment, replacement in (
+            ("       AND m.dispatched_at IS NOT NULL AND m.lease", "       AND m.lease"),
+            (" AND m.lease_expires_at < now())", ")"),
+            ("(NOT %(unknown)s OR m.status", "(true OR m.status"),
+        )
+    ),
+    *(
+        Mutant(OPERATING, "SEARCH", fragment, f"messages.test_operating.{test}")
+        for fragment, test in (
+            ("AND m.id < %(below)s", "test_a_page_is_continued_below_its_last_message"),
+            (
+                "AND m.created_at >= %(created_from)s::timestamptz",
+                "test_messages_are_found_by_the_time_they_were_made",
+            ),
+            (
+                "AND m.created_at < %(created_before)s::timestamptz",
+                "test_messages_are_found_by_the_time_they_were_made",
+            ),
+            (
+                "AND (%(status)s::text IS NULL OR m.status = %(status)s)",
+                "test_messages_are_found_by_status_reason_and_template",
+            ),
+            (
+                "AND (%(reason)s::text IS NULL OR m.failure_reason = %(reason)s)",
+                "test_messages_are_found_by_status_reason_and_template",
+            ),
+            (
+                "AND (%(template)s::text IS NULL OR m.template = %(template)s)",
+                "test_messages_are_found_by_status_reason_and_template",
+            ),
         )
     ),
     # supersede and look up

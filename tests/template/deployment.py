@@ -22,7 +22,7 @@ from samtranslator.yaml_helper import yaml_parse
 ROOT = Path(__file__).parents[2]
 Resource = dict[str, Any]
 
-FUNCTIONS = ("auth", "sweep", "doorbell", "feedback", "reaper", "retention", "migrate")
+FUNCTIONS = ("auth", "messages", "sweep", "doorbell", "feedback", "reaper", "retention", "migrate")
 LOGICAL_IDS = {name: f"{name.capitalize()}Function" for name in FUNCTIONS}
 
 # What a person who deploys has to give: the parameters without a default.

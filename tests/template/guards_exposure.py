@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 PUBLIC_ROUTES = {("/$default", "x-amazon-apigateway-any-method", "AuthFunction")}
 
+SIGNED_ROUTES = {
+    ("/v1/messages", "get", "MessagesFunction"),
+    ("/v1/messages/{id}", "get", "MessagesFunction"),
+    ("/v1/messages/{id}/retry", "post", "MessagesFunction"),
+    ("/v1/messages/{id}/resolve", "post", "MessagesFunction"),
+}
+
 _RULES = [{"Fn::GetAtt": [rule, "Arn"]} for rule in ("FeedbackRule", "SendingStatusRule")]
 WRITERS = {
     (
@@ -40,16 +47,23 @@ LOGGED = {
 
 
 def routes(deployed: Deployment) -> list[str]:
-    """`$default` is public and auth's; whatever else gets a route must be signed."""
-    paths = deployed.resources["HttpApi"]["Properties"]["Body"]["paths"]
-    public = set()
-    for path, methods in paths.items():
+    """`$default` is public and auth's; each other route stands in the list and wants SigV4."""
+    body = deployed.resources["HttpApi"]["Properties"]["Body"]
+    public: set[tuple[str, str, str]] = set()
+    signed: set[tuple[str, str, str]] = set()
+    for path, methods in body["paths"].items():
         for method, operation in methods.items():
             uri = written(operation["x-amazon-apigateway-integration"]["uri"])
             function = re.search(r"\$\{(\w+)\.Arn\}", uri)
-            if not operation.get("security"):
-                public.add((path, method, function[1] if function else uri))
-    return [f"public route {route}" for route in sorted(public ^ PUBLIC_ROUTES)]
+            route = (path, method, function[1] if function else uri)
+            schemes = {name for one in operation.get("security", ()) for name in one}
+            (signed if schemes == {"AWS_IAM"} else public).add(route)
+    complaints = [f"public route {route}" for route in sorted(public ^ PUBLIC_ROUTES)]
+    complaints += [f"signed route {route}" for route in sorted(signed ^ SIGNED_ROUTES)]
+    scheme = body.get("components", {}).get("securitySchemes", {}).get("AWS_IAM", {})
+    if scheme.get("x-amazon-apigateway-authtype") != "awsSigv4":
+        complaints.append(f"a signed route asks for {scheme}")
+    return complaints
 
 
 def cors(deployed: Deployment) -> list[str]:

@@ -59,6 +59,7 @@ PERMISSIONS: dict[str, set[Permission]] = {
         *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
         ("sqs:SendMessage", "DoorbellQueue.Arn", ""),
     },
+    "MessagesFunctionRole": _read("DatabaseSecret"),
     "SweepFunctionRole": {*_DELIVER, _DEAD_LETTERS},
     "DoorbellFunctionRole": {*_DELIVER, *_consume("DoorbellQueue")},
     "FeedbackFunctionRole": {

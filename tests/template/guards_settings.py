@@ -116,8 +116,11 @@ def times(deployed: Deployment) -> list[str]:
         complaints.append(
             "DoorbellFunction: outlives the sweep, whose timeout the grace is made for"
         )
-    if not deployed.functions()["AuthFunction"]["Timeout"] < 30:
-        complaints.append("AuthFunction: API Gateway gives up after 30 seconds")
+    complaints.extend(
+        f"{name}: API Gateway gives up after 30 seconds"
+        for name in ("AuthFunction", "MessagesFunction")
+        if not deployed.functions()[name]["Timeout"] < 30
+    )
     return complaints
 
 

@@ -32,6 +32,7 @@ ALARMS = {
     "ReaperHeartbeatAlarm": ("AWS/Lambda", "Invocations", "ReaperFunction"),
     "OldestDueAlarm": ("Postlease", "OldestDueSeconds", "postlease"),
     "ApiErrorsAlarm": ("AWS/ApiGateway", "5xx", "HttpApi"),
+    "MessagesErrorsAlarm": ("AWS/Lambda", "Errors", "MessagesFunction"),
     "AuthErrorsAlarm": ("AWS/Lambda", "Errors", "AuthFunction"),
     "SweepErrorsAlarm": ("AWS/Lambda", "Errors", "SweepFunction"),
     "DoorbellErrorsAlarm": ("AWS/Lambda", "Errors", "DoorbellFunction"),

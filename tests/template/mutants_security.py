@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.template import guards_exposure, guards_permissions, guards_watching
 from tests.template.mutant import Mutant, of, statement
 
@@ -14,6 +16,10 @@ _SEND_TOO = {
 _UNSIGNED = {
     "Type": "HttpApi",
     "Properties": {"ApiId": {"Ref": "HttpApi"}, "Method": "GET", "Path": "/v1/messages"},
+}
+_ELSEWHERE: dict[str, Any] = {
+    "Type": "HttpApi",
+    "Properties": {"ApiId": {"Ref": "HttpApi"}, "Method": "GET", "Path": "/v1/elsewhere"},
 }
 _OPENS = {
     "Type": "AWS::SES::ConfigurationSetEventDestination",
@@ -106,16 +112,36 @@ MUTANTS = [
     Mutant(
         "an unsigned service route",
         guards_exposure.routes,
-        "public route ('/v1/messages', 'get', 'ReaperFunction')",
-        of("ReaperFunction", "Events", "Http"),
+        "public route ('/v1/messages', 'get', 'MessagesFunction')",
+        of("MessagesFunction", "Events", "Search"),
         _UNSIGNED,
+    ),
+    Mutant(
+        "a public route that nobody listed",
+        guards_exposure.routes,
+        "public route ('/v1/elsewhere', 'get', 'ReaperFunction')",
+        of("ReaperFunction", "Events", "Http"),
+        _ELSEWHERE,
+    ),
+    Mutant(
+        "a signed route of another function",
+        guards_exposure.routes,
+        "signed route ('/v1/elsewhere', 'get', 'ReaperFunction')",
+        of("ReaperFunction", "Events", "Http"),
+        _ELSEWHERE | {"Properties": _ELSEWHERE["Properties"] | {"Auth": {"Authorizer": "AWS_IAM"}}},
+    ),
+    Mutant(
+        "a signed route that is gone",
+        guards_exposure.routes,
+        "signed route ('/v1/messages/{id}/resolve', 'post', 'MessagesFunction')",
+        of("MessagesFunction", "Events", "Resolve"),
     ),
     Mutant(
         "no public route at all",
         guards_exposure.routes,
         "public route ('/$default'",
         of("AuthFunction", "Events", "Public"),
-        _UNSIGNED,
+        _ELSEWHERE,
     ),
     Mutant(
         "origins by a reference to a list",

@@ -31,6 +31,12 @@ HTTP = {
     "auth-verify-page": ("GET", "/verify"),
     "auth-healthz": ("GET", "/healthz"),
 }
+SIGNED = {
+    "messages-search": ("GET", "/v1/messages"),
+    "messages-find": ("GET", "/v1/messages/{id}"),
+    "messages-retry": ("POST", "/v1/messages/{id}/retry"),
+    "messages-resolve": ("POST", "/v1/messages/{id}/resolve"),
+}
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
 FEEDBACK = (
     "send",
@@ -72,18 +78,21 @@ def deployed() -> Deployment:
 
 def test_every_file_is_claimed_by_a_test_and_every_claim_has_its_file() -> None:
     files = {path.relative_to(ROOT / "events").as_posix() for path in (ROOT / "events").rglob("*")}
-    claimed = {f"{name}.json" for name in (*HTTP, *SCHEDULES, *QUEUES, *CUSTOM_RESOURCES)}
+    claimed = {f"{name}.json" for name in (*HTTP, *SIGNED, *SCHEDULES, *QUEUES, *CUSTOM_RESOURCES)}
     assert files == claimed
 
 
 def test_every_function_has_a_sample() -> None:
-    named = {name.partition("-")[0] for name in (*HTTP, *SCHEDULES, *QUEUES, *CUSTOM_RESOURCES)}
+    named = {
+        name.partition("-")[0] for name in (*HTTP, *SIGNED, *SCHEDULES, *QUEUES, *CUSTOM_RESOURCES)
+    }
     assert named == set(FUNCTIONS)
 
 
-def test_every_route_of_the_api_has_a_sample_and_every_sample_a_route() -> None:
-    tree = ast.parse((ROOT / "functions" / "auth" / "app.py").read_text("utf-8"))
-    routes = {
+def routes_of(function: str) -> set[tuple[str, str]]:
+    """Method and path template of each route in the function's source."""
+    tree = ast.parse((ROOT / "functions" / function / "app.py").read_text("utf-8"))
+    return {
         (decorator.func.attr.upper(), decorator.args[0].value)
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
@@ -91,8 +100,48 @@ def test_every_route_of_the_api_has_a_sample_and_every_sample_a_route() -> None:
         if isinstance(decorator, ast.Call)
         and isinstance(decorator.func, ast.Attribute)
         and isinstance(decorator.args[0], ast.Constant)
+        and isinstance(decorator.args[0].value, str)
     }
-    assert set(HTTP.values()) == routes
+
+
+def matches(path: str, template: str) -> bool:
+    return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path) is not None
+
+
+def test_every_route_of_the_api_has_a_sample_and_every_sample_a_route() -> None:
+    assert set(HTTP.values()) == routes_of("auth")
+    assert set(SIGNED.values()) == routes_of("messages")
+
+
+def test_every_route_for_signed_callers_is_one_of_the_template(deployed: Deployment) -> None:
+    """One that is missing there would fall to the public function."""
+    paths = deployed.resources["HttpApi"]["Properties"]["Body"]["paths"]
+    declared = {(method.upper(), path) for path, found in paths.items() for method in found}
+    assert routes_of("messages") <= declared
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_no_path_for_signed_callers_is_served_by_the_public_function(name: str) -> None:
+    path = sample(name)["rawPath"]
+    assert not [template for _, template in routes_of("auth") if matches(path, template)]
+
+
+@pytest.mark.parametrize(("name", "route"), SIGNED.items())
+def test_a_signed_sample_says_who_signed_it(name: str, route: tuple[str, str]) -> None:
+    event = sample(name)
+    request = APIGatewayProxyEventV2(event)
+    method, template = route
+    assert event["routeKey"] == event["requestContext"]["routeKey"] == f"{method} {template}"
+    assert request.http_method == method
+    assert matches(request.raw_path, template)
+    assert request.raw_path == request.request_context.http.path
+    identity = request.request_context.authorizer.iam
+    assert identity.user_arn.startswith("arn:aws:sts::123456789012:assumed-role/support/")
+    assert event["headers"]["authorization"].startswith("AWS4-HMAC-SHA256 Credential=")
+    assert ("pathParameters" in event) == ("{id}" in template)
+    if "pathParameters" in event:
+        assert parse_event_id(event["pathParameters"]["id"]) is not None
+    assert ("body" in event) == (name == "messages-resolve")
 
 
 @pytest.mark.parametrize(("name", "route"), HTTP.items())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postlease.addresses import parse, parse_sender
+from postlease.addresses import masked, parse, parse_sender
 from postlease.errors import InvalidInputError
 
 
@@ -193,3 +193,17 @@ def test_a_sender_with_an_unusable_name_or_address_is_refused(text: str) -> None
     with pytest.raises(InvalidInputError) as caught:
         parse_sender(text, pointer="/from")
     assert caught.value.pointer == "/from"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("ada@example.com", "a***@example.com"),
+        ("a@example.com", "a***@example.com"),
+        ("@example.com", "***@example.com"),
+        ("", "***"),
+        ("gone", "***"),
+    ],
+)
+def test_a_masked_address_keeps_its_domain_and_one_letter(address: str, shown: str) -> None:
+    assert masked(address) == shown

@@ -55,6 +55,29 @@ def fault(request: http.Request) -> http.Answer:
     raise raised.pop()
 
 
+signed_routes = http.Router(is_signed=True)
+
+
+@signed_routes.get("/things")
+def listing(request: http.Request) -> http.Answer:
+    """Answers who asks, and for what."""
+    return http.Answer(200, {"who": request.principal, **request.parameters(("a", "b"))})
+
+
+def call_signed(query: str = "", **identity: object) -> dict[str, Any]:
+    """The signed router's answer to one event, its body parsed."""
+    event = {
+        "rawPath": "/things",
+        "rawQueryString": query,
+        "requestContext": {"http": {"method": "GET"}, "authorizer": {"iam": identity}},
+    }
+    answer = signed_routes(event)
+    return answer | {"body": json.loads(answer["body"])}
+
+
+ARN = "arn:aws:sts::123456789012:assumed-role/support/session"
+
+
 def call(
     method: str = "POST",
     path: str = "/things",
@@ -387,3 +410,45 @@ def test_what_a_caller_sent_comes_back_escaped() -> None:
 )
 def test_any_body_gets_an_answer_below_500(body: str, method: str, is_base64: bool) -> None:
     assert call(method, "/things", body, is_base64=is_base64)["statusCode"] < 500
+
+
+@pytest.mark.parametrize(
+    ("arn", "principal"),
+    [
+        (ARN, "123456789012:role/support"),
+        (
+            "arn:aws:sts::123456789012:assumed-role/support/ada@example.com",
+            "123456789012:role/support",
+        ),
+        ("arn:aws:iam::123456789012:user/robots/mailer", "123456789012:user/robots/mailer"),
+        ("arn:aws:iam::123456789012:user/ada@example.com", "123456789012:user/AIDAEXAMPLE"),
+        ("arn:aws:iam::123456789012:root", "123456789012:root"),
+        ("arn:aws-cn:iam::123456789012:user/mailer", "123456789012:user/mailer"),
+    ],
+)
+def test_a_signed_caller_is_an_account_and_a_user_or_role(arn: str, principal: str) -> None:
+    assert call_signed(userArn=arn, callerId="AIDAEXAMPLE")["body"]["who"] == principal
+
+
+@pytest.mark.parametrize("identity", [{}, {"userArn": None}, {"userArn": "arn:aws:iam:::user/x"}])
+def test_a_router_for_signed_callers_serves_nobody_else(identity: dict[str, Any]) -> None:
+    answer = call_signed(**identity)
+    assert (answer["statusCode"], answer["body"]["type"]) == (
+        403,
+        "urn:postlease:problem:forbidden",
+    )
+
+
+def test_a_query_is_decoded() -> None:
+    body = call_signed("a=x%20%26&b=", userArn=ARN)["body"]
+    assert (body["a"], body["b"]) == ("x &", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"), [("c=1", "query"), ("a=1&a=2", "a"), (f"{CANARY}=1", "query")]
+)
+def test_a_query_of_unknown_or_doubled_parameters_is_refused(query: str, parameter: str) -> None:
+    answer = call_signed(query, userArn=ARN)
+    assert answer["statusCode"] == 400
+    assert answer["body"]["errors"][0]["parameter"] == parameter
+    assert CANARY not in json.dumps(answer)

@@ -3,7 +3,7 @@
 The map, from the top of the import order down (nothing imports upwards):
 
     http                                   HTTP events in, problem documents out
-    accounts  delivery  feedback  migrations  retention
+    accounts  messages  delivery  feedback  migrations  retention
     outbox  suppression  attachments  rendering  providers  idempotency  limits  gate
     tokens  backoff  addresses  mime       pure: no network, no clock
     problems  strict_json  pages           pure as well, for http and the handlers

@@ -83,6 +83,12 @@ def parse_sender(text: str, *, pointer: str) -> Sender:
     return Sender(name=name, address=parse(address, pointer=pointer).deliverable)
 
 
+def masked(address: str) -> str:
+    """The address as somebody may see it who need not know it: `a***@example.com`."""
+    local, at, domain = address.rpartition("@")
+    return f"{local[:1]}***@{domain}" if at else "***"
+
+
 def _is_invisible(character: str) -> bool:
     return unicodedata.category(character) in _REFUSED_CATEGORIES or character in _BLANK_LETTERS
 

@@ -67,7 +67,8 @@ class ConflictError(PostleaseError):
     """The request contradicts stored state.
 
     code is a stable slug: `idempotency-key-reused`, `idempotency-key-in-progress`,
-    `constraint-violated`.
+    `constraint-violated`, and what stands against an operator's wish: `message-not-failed`,
+    `message-redacted`, `message-superseded`, `message-expired`, `message-not-unknown`.
     """
 
     def __init__(self, code: str, detail: str) -> None:

@@ -1,8 +1,9 @@
 """HTTP API events (payload format 2.0) in, HTTP answers out. One room for status codes.
 
-Every request passes one gate, in this order: path (404), method (405; OPTIONS 204), then, where a
-body is wanted, size (413), media type (415), JSON (400) and fields (422). A trailing slash is
-another path. Errors become problem documents (RFC 9457) with a stable `type`.
+Every request passes one gate, in this order: signature (403, where a router wants one), path
+(404), method (405; OPTIONS 204), then, where a body is wanted, size (413), media type (415), JSON
+(400) and fields (422). A trailing slash is another path. Errors become problem documents (RFC 9457)
+with a stable `type`.
 
 A router of our own: the resolver of Powertools answers a wrong method with 404, folds the method's
 case, and keeps the current event in a class attribute, so that two requests cannot be told apart.
@@ -17,6 +18,7 @@ import re
 import traceback
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qsl
 
 from postlease import problems, strict_json
 from postlease.errors import InvalidInputError, MalformedInputError
@@ -35,7 +37,11 @@ _ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, its body not read yet. header names are lower case."""
+    """One request, its body not read yet. header names are lower case.
+
+    principal is who signed it, as API Gateway checked: account and user or role, without the name
+    of a session; None for an unsigned request.
+    """
 
     method: str
     path: str
@@ -44,10 +50,26 @@ class Request:
     body: str | None = field(repr=False)
     is_base64: bool
     correlation_id: str
+    query: str = field(default="", repr=False)
+    principal: str | None = None
 
     def header(self, name: str) -> str | None:
         """The header's value, whatever its case; repeated ones are joined with commas."""
         return self.headers.get(name.lower())
+
+    def parameters(self, known: Sequence[str]) -> dict[str, str]:
+        """The parameters of the query, decoded.
+
+        Raises MalformedInputError for one that is not known or stands twice.
+        """
+        found: dict[str, str] = {}
+        for name, value in parse_qsl(self.query, keep_blank_values=True):
+            if name not in known:
+                raise MalformedInputError("query", "holds a parameter that is not known")
+            if name in found:
+                raise MalformedInputError(name, "stands twice")
+            found[name] = value
+        return found
 
     def fields(self, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, str]:
         """The text members of the JSON object in the body; an optional one may be absent or null.
@@ -97,10 +119,15 @@ class _Route:
 
 
 class Router:
-    """Routes by path template and method. An instance is a Lambda handler's whole body."""
+    """Routes by path template and method. An instance is a Lambda handler's whole body.
 
-    def __init__(self) -> None:
+    With is_signed it answers nothing but 403 to a request that API Gateway did not check the
+    signature of: a route that lost its authorizer serves nobody.
+    """
+
+    def __init__(self, *, is_signed: bool = False) -> None:
         self._routes: dict[str, _Route] = {}
+        self._is_signed = is_signed
 
     def get(self, template: str, *, is_static: bool = False) -> Callable[[View], View]:
         """Serve GET at template, and HEAD too where the answer is the same for everybody."""
@@ -130,6 +157,8 @@ class Router:
         return add
 
     def _answer(self, request: Request) -> Answer:
+        if self._is_signed and request.principal is None:
+            raise ProblemError(problems.FORBIDDEN)
         for route in self._routes.values():
             if match := route.pattern.fullmatch(request.path):
                 break
@@ -162,7 +191,23 @@ def _read(event: Mapping[str, Any]) -> Request:
         body=event.get("body"),
         is_base64=bool(event.get("isBase64Encoded")),
         correlation_id=str(context.get("requestId") or ""),
+        query=str(event.get("rawQueryString") or ""),
+        principal=_principal((context.get("authorizer") or {}).get("iam") or {}),
     )
+
+
+def _principal(identity: Mapping[str, Any]) -> str | None:
+    """`account:user/name`, `account:role/name` or the like, out of who signed."""
+    parts = str(identity.get("userArn") or "").split(":", 5)
+    if len(parts) != 6 or not parts[4]:
+        return None
+    kind, _, name = parts[5].partition("/")
+    if kind == "assumed-role":
+        # Behind the role stands the session, which people name after themselves.
+        kind, name = "role", name.partition("/")[0]
+    if "@" in name:
+        name = str(identity.get("callerId") or "").partition(":")[0]
+    return f"{parts[4]}:{kind}/{name}" if name else f"{parts[4]}:{kind}"
 
 
 def _check_media_type(request: Request) -> None:

@@ -58,6 +58,10 @@ class ProblemError(Exception):
 
 
 NOT_FOUND = Problem(404, "not-found", "Not found", "Nothing is served at this path.")
+FORBIDDEN = Problem(403, "forbidden", "Not signed", "This API serves signed requests only.")
+MESSAGE_UNKNOWN = Problem(
+    404, "message-unknown", "Unknown message", "There is no message of this id, or not any more."
+)
 EVENT_UNKNOWN = Problem(404, "event-unknown", "Unknown event", "There is no event of this id.")
 EVENT_GONE = Problem(410, "event-gone", "Event gone", "The event is older than what is kept.")
 METHOD_NOT_ALLOWED = Problem(

@@ -6,6 +6,7 @@
     recording    sending -> what the attempt made of it, fenced by the claim
     settling     what the provider's own event proves, ahead of or behind its record
     reaping      leases that ended without a record, and messages that waited too long
+    operating    what an operator finds, retries and resolves
     purging      finished messages leave
     watching     what the API and the metrics may know
 
@@ -23,6 +24,16 @@ from postlease.outbox.claiming import (
 )
 from postlease.outbox.dispatching import Addressee, Asked, Verdict, authorize
 from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede
+from postlease.outbox.operating import (
+    MessageState,
+    ResolveWord,
+    RetryWord,
+    Wanted,
+    find,
+    resolve,
+    retry,
+    search,
+)
 from postlease.outbox.purging import purge
 from postlease.outbox.reaping import (
     Reaped,
@@ -42,8 +53,12 @@ __all__ = [
     "Claimant",
     "EventState",
     "Floors",
+    "MessageState",
     "Reaped",
+    "ResolveWord",
+    "RetryWord",
     "Verdict",
+    "Wanted",
     "authorize",
     "backlog",
     "claim",
@@ -53,11 +68,15 @@ __all__ = [
     "enqueue_auth",
     "event_state",
     "expire_waiting",
+    "find",
     "purge",
     "reap_dispatched",
     "reap_keyed",
     "reap_undispatched",
     "record",
+    "resolve",
+    "retry",
+    "search",
     "settle_accepted",
     "supersede",
     "suspects_due",
