@@ -271,6 +271,32 @@ def test_the_reaper_leaves_alone_what_an_event_holds(
     assert arrange.row(owner, message_id)["status"] == "sent"
 
 
+def test_records_and_events_over_the_same_rows_in_opposite_order_do_not_block_each_other(
+    owner: Connection, open_application: Callable[[], Connection]
+) -> None:
+    number, batch = 400, 40
+    arrange.enqueue(owner, number)
+    worker, feedback = open_application(), open_application()
+    claims = [message.claim for message in arrange.dispatch(worker, number)]
+    claims.sort(key=lambda claim: claim.message_id, reverse=True)
+    ids = sorted(claim.message_id for claim in claims)
+    with ThreadPoolExecutor(2) as both:
+        settled = both.submit(lambda: [settle(feedback, message_id) for message_id in ids])
+        recorded = both.submit(
+            lambda: [
+                outbox.record(worker, [arrange.sent(claim) for claim in claims[start:][:batch]])
+                for start in range(0, number, batch)
+            ]
+        )
+        assert frozenset().union(*recorded.result()) == frozenset(ids)
+        assert len(settled.result()) == number
+    assert arrange.statuses(owner) == {"sent": number}
+    doubled = owner.execute(
+        "SELECT count(*) AS n FROM postlease.email_messages WHERE jsonb_array_length(attempts) <> 1"
+    ).fetchone()
+    assert doubled == {"n": 0}
+
+
 def wait_for_a_waiter(owner: Connection) -> None:
     """Wait until one of our statements waits for a lock."""
     for _ in range(1_000):
