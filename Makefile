@@ -8,7 +8,7 @@ MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-sam demo dev test check lint types imports template build test-debian \
-	schema format lock
+	schema format lock chaos chaos-mutants
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,12 @@ test: setup  ## run the tests (ARGS for pytest)
 check: COVERAGE = 1
 check: lint types imports template build test test-debian  ## all that CI runs: checks, builds, tests
 	@echo "check: all green"
+
+chaos: setup  ## kill everything in six scenarios and count what became of the mail (ARGS)
+	@$(RUN) -m tests.chaos $(ARGS)
+
+chaos-mutants: setup  ## show that chaos turns red without the fence, the mark, the last look
+	@$(RUN) -m tests.chaos --mutant all $(ARGS)
 
 lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check .
