@@ -20,7 +20,19 @@ _CONFIGURATION_SET = (
 
 _ATTACHMENTS = "${AttachmentsBucket.Arn}/attachments/*"
 
-_FROM = '{"StringEquals": {"ses:FromAddress": {"Ref": "FromAddress"}}}'
+_FROM = json.dumps(
+    {
+        "StringEquals": {
+            "ses:FromAddress": {
+                "Fn::If": [
+                    "AllowsSenders",
+                    {"Fn::Split": [",", {"Fn::Sub": "${FromAddress},${AllowedSenders}"}]},
+                    {"Ref": "FromAddress"},
+                ]
+            }
+        }
+    }
+)
 
 Permission = tuple[str, str, str]
 """Action, resource, condition; the last is empty when there is none."""
@@ -129,7 +141,7 @@ def permissions(deployed: Deployment) -> list[str]:
 
 
 def senders(deployed: Deployment) -> list[str]:
-    """Only sweep and doorbell may send, and only from the configured address."""
+    """Only sweep and doorbell may send, and only from the configured addresses."""
     complaints = []
     for role, allowed in granted(deployed).items():
         for action, resource, condition in sorted(allowed):

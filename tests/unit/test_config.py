@@ -253,6 +253,26 @@ def test_a_duration_has_an_end(name: str, most: int) -> None:
     assert str(caught.value).endswith(f" to {most:.0f}")
 
 
+def test_a_deployment_sends_from_its_address_alone_unless_it_lists_more() -> None:
+    assert read_settings(REQUIRED).allowed_senders == {"no-reply@example.com"}
+    listed = read_settings(REQUIRED | {"ALLOWED_SENDERS": "Billing@Example.com, a@example.org"})
+    assert listed.allowed_senders == {
+        "no-reply@example.com",
+        "billing@example.com",
+        "a@example.org",
+    }
+
+
+@pytest.mark.parametrize(
+    "senders",
+    ["canary", "canary@example.com,", "Canary <canary@example.com>", "canary@münchen.example"],
+)
+def test_an_allowed_sender_is_a_bare_ascii_address(senders: str) -> None:
+    assert complaint(ALLOWED_SENDERS=senders) == (
+        "ALLOWED_SENDERS must be bare ASCII addresses separated by commas"
+    )
+
+
 def test_resend_has_settings_of_its_own() -> None:
     assert read_settings(REQUIRED).resend is None
     assert read_settings(REQUIRED | RESEND).resend == config.Resend(

@@ -103,6 +103,7 @@ class Settings:
     public_url: str
     from_address: str
     from_name: str
+    allowed_senders: frozenset[str]
     mail_provider: str
     ses_configuration_set: str | None
     smtp: Smtp | None
@@ -180,6 +181,13 @@ class _Reader:
             raise ConfigurationError(f"{name} must be one bare address")
         return value
 
+    def senders(self, name: str, *, always: str) -> frozenset[str]:
+        """always and the listed addresses, in lower case."""
+        listed = [part.strip() for part in self.text(name, always).split(",")]
+        if not all(part.isascii() and _BARE_ADDRESS.fullmatch(part) for part in listed):
+            raise ConfigurationError(f"{name} must be bare ASCII addresses separated by commas")
+        return frozenset(part.lower() for part in (always, *listed))
+
 
 def _read_times(read: _Reader, *, stage: str) -> TimeRules:
     times = TimeRules(
@@ -232,6 +240,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         pepper_secret_arn=read.text("PEPPER_SECRET_ARN"),
         public_url=read.url("PUBLIC_URL"),
         from_address=read.address("FROM_ADDRESS"),
+        allowed_senders=read.senders("ALLOWED_SENDERS", always=read.address("FROM_ADDRESS")),
         from_name=read.name("FROM_NAME"),
         mail_provider=provider,
         ses_configuration_set=read.optional("SES_CONFIGURATION_SET"),

@@ -10,6 +10,7 @@
     ├── TokenError              the link cannot be used; `code` says why
     ├── TokenKeyUnknownError    a token's key is not in the ring: refresh the ring once
     ├── TokenMismatchError      a token's key is not the one it was made with: do not mail it
+    ├── SenderNotAllowedError   a message asks for a sender that this deployment does not allow
     ├── TemplateError           a message cannot be rendered until its template or row changes
     └── AttachmentError         a message's attachment is gone or changed: permanent
 
@@ -102,6 +103,10 @@ class TokenMismatchError(PostleaseError):
     def __init__(self, key_id: str) -> None:
         super().__init__(f"token key {key_id} is not the one this token was made with")
         self.key_id = key_id
+
+
+class SenderNotAllowedError(PostleaseError):
+    """A message's from_address is none of the configured senders: permanent, it is not sent."""
 
 
 class TemplateError(PostleaseError):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from postlease import addresses, attachments, mime, secret_store, suppression, tokens
-from postlease.errors import TokenKeyUnknownError
+from postlease.errors import SenderNotAllowedError, TokenKeyUnknownError
 from postlease.model import Envelope, OutgoingMail
 from postlease.outbox import Addressee, Asked
 
@@ -59,7 +59,8 @@ class Preparer:
         """Everything that can fail before the dispatch mark happens here.
 
         Raises TemplateError and AttachmentError (permanent), UnavailableError (storage or secrets
-        do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made).
+        do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made),
+        InvalidInputError and SenderNotAllowedError (the message's own sender cannot be used).
         """
         parameters = dict(message.parameters)
         if message.token is not None:
@@ -104,9 +105,12 @@ class Preparer:
         )
 
     def _sender(self, message: ClaimedMessage) -> addresses.Sender:
-        if message.from_address is not None:
-            return addresses.parse_sender(message.from_address, pointer="/from_address")
-        return addresses.Sender(self._settings.from_name, self._settings.from_address)
+        if message.from_address is None:
+            return addresses.Sender(self._settings.from_name, self._settings.from_address)
+        sender = addresses.parse_sender(message.from_address, pointer="/from_address")
+        if sender.address.lower() not in self._settings.allowed_senders:
+            raise SenderNotAllowedError
+        return sender
 
     def _link(self, facts: TokenFacts) -> str:
         try:

@@ -12,6 +12,7 @@ from postlease.errors import (
     AttachmentError,
     InvalidInputError,
     PostleaseError,
+    SenderNotAllowedError,
     TemplateError,
     TokenKeyUnknownError,
     TokenMismatchError,
@@ -136,6 +137,8 @@ class Sender:
             return outcomes.failed(claim, "render_error", outcome="render_error", code=error.code)
         except InvalidInputError:
             return outcomes.failed(claim, "rejected", outcome="rejected", code="invalid_sender")
+        except SenderNotAllowedError:
+            return outcomes.failed(claim, "rejected", outcome="rejected", code="sender_not_allowed")
         except AttachmentError as error:
             return outcomes.failed(claim, error.code, outcome=error.code)
         except (TokenKeyUnknownError, TokenMismatchError):
