@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo dev test check lint types imports template build test-debian \
+.PHONY: help setup setup-sam demo dev test bench-doorbell check lint types imports template build test-debian \
 	schema format lock chaos chaos-mutants
 
 help:  ## list the targets
@@ -27,6 +27,9 @@ dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=o
 
 test: setup  ## run the tests (ARGS for pytest)
 	@$(BIN)/python -m pytest $(MEASURE) $(ARGS)
+
+bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep
+	@$(RUN) -m bench.doorbell
 
 check: COVERAGE = 1
 check: lint types imports template build test test-debian  ## all that CI runs: checks, builds, tests
