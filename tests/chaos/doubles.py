@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from local.provider import SEND_PATH
@@ -16,10 +14,9 @@ from local.ses_events import ses_event
 from local.web import Front, Request, Response, json_response
 from postlease.model import parse_event_id
 from tests.chaos.ledger import Call
-from tests.doubles.smtp_server import SmtpServer
+from tests.chaos.relay import SmtpDouble, reader_number
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from tests.chaos.desk import Desk, Word
@@ -32,8 +29,6 @@ ACCOUNT_RATE = 5_000
 """Recipients a second: more than the machine sends, so that what is measured is not the gate."""
 
 _ACCOUNT_PATH = "/v2/email/account"
-_READER = re.compile(r"reader([0-9]+)@")
-_HEADER = re.compile(rb"^(X-Postlease-Id|X-Postlease-Attempt|Message-ID): (\S+)\r?$", re.MULTILINE)
 _SES: dict[Word, tuple[int, str, str]] = {
     "rejected": (400, "MessageRejected", "Transaction failed: the message has invalid content."),
     "throttled": (429, "TooManyRequestsException", "Maximum sending rate exceeded."),
@@ -49,13 +44,6 @@ _RESEND: dict[Word, tuple[int, str, str]] = {
     "throttled": (429, "rate_limit_exceeded", "Too many requests."),
     "paused": (403, "suspended_api_key", "This API key is suspended."),
     "unavailable": (503, "service_unavailable", "Nothing was begun."),
-}
-_SMTP: dict[Word, bytes] = {
-    "accepted": b"250 2.0.0 kept",
-    "rejected": b"554 5.6.0 the content is refused",
-    "throttled": b"451 4.7.1 try again later",
-    "paused": b"421 4.3.2 no service now",
-    "unavailable": b"451 4.3.0 not now",
 }
 
 
@@ -105,7 +93,7 @@ class _Http:
         self, request: Request, message: UUID, address: str, attempt: int | None, key: str | None
     ) -> Call:
         port = int(request.connection.getpeername()[1])
-        return Call(message, _number(address), attempt, port, time.time(), key)
+        return Call(message, reader_number(address), attempt, port, time.time(), key)
 
 
 class SesDouble(_Http):
@@ -198,92 +186,6 @@ class IdempotentDouble(_Http):
         if word == "accepted":
             return json_response(200, {"id": provider_id})
         return _resend_error(*_RESEND[word])
-
-
-class SmtpDouble:
-    """An SMTP relay. It may lose its last answer, and names a mail by nothing but its headers."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._relay = _Relay(desk)
-        self._relay.__enter__()
-        desk.server = self._relay.port
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Plain: encryption is tested elsewhere."""
-        return {
-            "MAIL_PROVIDER": "smtp",
-            "SMTP_HOST": "127.0.0.1",
-            "SMTP_PORT": str(self._relay.port),
-            "SMTP_SECURITY": "none",
-        }
-
-    def die(self, seconds: float) -> None:
-        """Hang up on everybody who comes."""
-        self._relay.is_dead = True
-        time.sleep(seconds)
-        self._relay.is_dead = False
-
-    def close(self) -> None:
-        """Wait for the conversations' ends."""
-        self._relay.__exit__(None, None, None)
-
-
-class _Relay(SmtpServer):
-    is_dead = False
-
-    def __init__(self, desk: Desk) -> None:
-        super().__init__()
-        self._desk = desk
-        self._local = threading.local()
-
-    def _serve(self, connection: socket.socket) -> None:
-        if self.is_dead:
-            connection.close()
-            return
-        with suppress(OSError):
-            self._local.connection = connection
-            self._local.port = connection.getpeername()[1]
-            super()._serve(connection)
-
-    def _take_text(self, read: Callable[[], bytes], say: Callable[[bytes], None]) -> None:
-        lines = []
-        while (line := read()) != b".\r\n":
-            if not line:
-                raise ConnectionError("the client left in the middle of its text")
-            lines.append(line)
-        text = b"".join(lines)
-        headers = dict(_HEADER.findall(text))
-        message = parse_event_id(headers[b"X-Postlease-Id"].decode())
-        if message is None:
-            raise ConnectionError("a mail that is not ours")
-        number = _number(text.decode("ascii"))
-        call = Call(
-            message,
-            number,
-            int(headers[b"X-Postlease-Attempt"]),
-            self._local.port,
-            time.time(),
-            provider_id=headers[b"Message-ID"].decode(),
-        )
-        connection = cast("socket.socket", self._local.connection)
-        word, _ = self._desk.serve(call, is_gone=_gone(connection))
-        if word == "silence":
-            raise ConnectionError("planned silence")
-        say(_SMTP[word])
-
-
-def _gone(connection: socket.socket) -> Callable[[], bool]:
-    request = Request("", "", (), b"", "", connection)
-    return request.client_is_gone
-
-
-def _number(text: str) -> int:
-    found = _READER.search(text)
-    if found is None:
-        raise ValueError("a mail to nobody that we know")
-    return int(found[1])
 
 
 def _resend_error(status: int, name: str, text: str) -> Response:

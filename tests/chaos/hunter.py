@@ -9,12 +9,14 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.chaos import plan as plans
+from tests.chaos.agenda import Agenda
+from tests.chaos.holdings import Holdings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -62,12 +64,9 @@ class Hunter:
         self._plan = plan
         self._workers = workers
         self._messages: set[UUID] = set()
-        self._left = list(plan.actions)
-        self._due: Counter[tuple[str, str]] = Counter()
-        self._due_since: dict[tuple[str, str], float] = {}
+        self.agenda = Agenda(plan.actions)
         self._lock = threading.RLock()
-        self._held: dict[int, dict[UUID, float]] = defaultdict(dict)
-        self._hits: Counter[UUID] = Counter()
+        self._holdings = Holdings()
         self._frozen: list[_Frozen] = []
         self.in_client: set[UUID] = set()
         self.kills: Counter[str] = Counter()
@@ -77,51 +76,20 @@ class Hunter:
         """message is one of those that the run is about."""
         self._messages.add(message)
 
-    # The plan.
-
-    def advance(self, accepted: int) -> None:
-        """Everything that is due after so many accepted messages may now happen."""
-        with self._lock:
-            while self._left and self._left[0].due <= accepted:
-                action = self._left.pop(0)
-                self._due[action.kind, action.where] += 1
-                self._due_since[action.kind, action.where] = time.monotonic()
-
-    @property
-    def due(self) -> int:
-        """How many actions may happen now."""
-        with self._lock:
-            return self._due.total()
-
-    @property
-    def open(self) -> int:
-        """How many actions have not happened yet."""
-        with self._lock:
-            return len(self._left) + self._due.total()
-
-    def misses(self, messages: int) -> bool:
-        """Whether a kill, or in a run worth the name any kind of freeze, never happened."""
-        kills = sum(n for (kind, _), n in self._due.items() if kind == "kill")
-        never = [where for where in plans.FREEZES if not self.done[f"frozen_{where}"]]
-        return kills > 0 or bool(self._left) or (messages >= 1_000 and bool(never))
-
-    def open_words(self) -> str:
-        """What has not happened yet, for the log."""
-        with self._lock:
-            waiting = self._due + Counter((a.kind, a.where) for a in self._left)
-        return " ".join(f"{kind}:{where}={n}" for (kind, where), n in waiting.items() if n)
-
-    def take(self, kind: str, where: str = "") -> bool:
-        """Whether such an action is due; then it is no longer."""
-        with self._lock:
-            if not self._due[kind, where]:
-                return False
-            self._due[kind, where] -= 1
-            return True
-
-    def _is_due(self, kind: str, where: str) -> bool:
-        with self._lock:
-            return self._due[kind, where] > 0
+    def missed(self) -> dict[str, int]:
+        """Kills that never happened, and in a run worth the name kinds of freezes."""
+        missed = self.agenda.missed()
+        large = self._plan.messages >= 1_000
+        return {
+            name: number
+            for name, number in missed.items()
+            if name.startswith("kill:")
+            or (
+                large
+                and name.startswith("freeze:")
+                and not self.done[name.replace("freeze:", "frozen_")]
+            )
+        }
 
     # What the wire says.
 
@@ -129,17 +97,17 @@ class Hunter:
         """Before a statement is sent."""
         ids = statement.ids & self._messages
         if statement.title == "outbox.authorize":
-            self._hold(statement.pid, ids)
+            self._holdings.hold(statement.pid, ids)
             self._freeze("before_mark", statement.pid, ids)
         return True
 
     def stops_at_commit(self, statement: Statement) -> bool:
         """Whether something that happens before a commit is due here."""
         if statement.title.startswith(_REAPER):
-            return self._is_due("kill", "reaper")
-        return self._is_due("kill", _AT_COMMIT.get(statement.title, "")) or self._is_due(
-            "cut", _cut(statement, "commit")
-        )
+            return self.agenda.is_due("kill", "reaper")
+        return self.agenda.is_due(
+            "kill", _AT_COMMIT.get(statement.title, "")
+        ) or self.agenda.is_due("cut", _cut(statement, "commit"))
 
     def at_commit(self, statement: Statement) -> bool:
         """The work is done, but not committed."""
@@ -157,18 +125,20 @@ class Hunter:
         """Committed, and not told yet."""
         ids, pid = statement.ids & self._messages, statement.pid
         if statement.title in _CLAIMS:
-            self._hold(pid, ids)
+            self._holdings.hold(pid, ids)
+        if self._is_doorbell(pid) and self._kill("doorbell", pid):
+            return False
         point = _AT_ANSWER.get(statement.title)
         if point is None or not statement.rows:
             return True
-        if self._kill(point, pid) or (self._is_doorbell(pid) and self._kill("doorbell", pid)):
+        if self._kill(point, pid):
             return False
         if self._cut(_cut(statement, "answer"), pid, ids):
             if statement.title in _CLAIMS:
-                self._let_go(pid, ids)  # it never learns that it has them
+                self._holdings.let_go(pid, ids)  # it never learns that it has them
             return False
         if statement.title == "outbox.record":
-            self._let_go(pid, ids)
+            self._holdings.let_go(pid, ids)
         if statement.title == "outbox.authorize":
             self._freeze("before_last_line", pid, ids)
         return True
@@ -177,13 +147,11 @@ class Hunter:
 
     def spares(self, message: UUID) -> bool:
         """Whether message was hit before."""
-        with self._lock:
-            return self._hits[message] > 0
+        return self._holdings.hits([message]) > 0
 
     def hit(self, message: UUID) -> None:
         """The provider is about to make trouble for message."""
-        with self._lock:
-            self._hits[message] += 1
+        self._holdings.hit([message])
 
     def arrived(self, call: Call, server: int) -> None:
         """A call came in. Whoever was frozen with this message gets his chance to interfere."""
@@ -195,14 +163,14 @@ class Hunter:
                 self.done[f"overtaken_{frozen.where}"] += 1
                 self._thaw(frozen)
                 time.sleep(_RIVAL_SECONDS)
-        if self._is_due("freeze", "in_client"):
+        if self.agenda.is_due("freeze", "in_client"):
             found = self._workers.owner_of(call.port, server=server)
             if found is not None:
                 self._freeze("in_client", found)
 
     def accepted(self, call: Call, server: int) -> bool:
         """The mail is taken, and the worker does not know yet; False: it never will."""
-        if not self._is_due("kill", "after_acceptance"):
+        if not self.agenda.is_due("kill", "after_acceptance"):
             return True
         pid = self._workers.owner_of(call.port, server=server)
         return pid is None or not self._kill("after_acceptance", pid)
@@ -211,7 +179,7 @@ class Hunter:
 
     def kill_anywhere(self) -> None:
         """Kill a busy sweep wherever it is, if that is due."""
-        if self._is_due("kill", "sweep"):
+        if self.agenda.is_due("kill", "sweep"):
             any(self._kill("sweep", pid) for pid in self._workers.busy("sweep"))
 
     def _kill(self, point: str, pid: int) -> bool:
@@ -219,6 +187,8 @@ class Hunter:
             if victim and self._workers.send(pid, signal.SIGKILL):
                 self.kills[point] += 1
                 return True
+            if victim:
+                self.agenda.give_back("kill", point)
         return False
 
     def _cut(self, where: str, pid: int, ids: Collection[UUID]) -> bool:
@@ -235,44 +205,31 @@ class Hunter:
         What leaves no outcome unknown, or has waited for long, may hit a second time.
         """
         with self._lock:
-            held = self._held_by(pid) | set(more)
-            most = max((self._hits[message] for message in held), default=0)
-            waits = time.monotonic() - self._due_since.get((kind, where), time.monotonic())
+            held = self._holdings.held_by(pid).union(more)
+            most = self._holdings.hits(held)
+            waits = self.agenda.waits(kind, where)
             allowed = int(where in _HARMLESS or waits > _PATIENCE_SECONDS)
-            if not self._due[kind, where] or most > allowed or self._is_frozen(pid):
+            if most > allowed or self._is_frozen(pid) or not self.agenda.take(kind, where):
                 yield False
                 return
-            self._due[kind, where] -= 1
-            self._hits.update(held)
+            self._holdings.hit(held)
             yield True
 
     def _is_doorbell(self, pid: int) -> bool:
         """Only asked while one is wanted: doorbells are too short to be met by chance."""
-        return self._is_due("kill", "doorbell") and self._workers.function_of(pid) == "doorbell"
+        return (
+            self.agenda.is_due("kill", "doorbell") and self._workers.function_of(pid) == "doorbell"
+        )
 
     def _is_frozen(self, pid: int) -> bool:
         return any(frozen.pid == pid and not frozen.thawed.is_set() for frozen in self._frozen)
-
-    def _hold(self, pid: int, ids: Collection[UUID]) -> None:
-        with self._lock:
-            self._held[pid].update(dict.fromkeys(ids, time.monotonic()))
-
-    def _let_go(self, pid: int, ids: Collection[UUID]) -> None:
-        with self._lock:
-            for message in ids:
-                self._held[pid].pop(message, None)
-
-    def _held_by(self, pid: int) -> set[UUID]:
-        """What a worker may be at; what it never heard of again ends with the lease."""
-        since = time.monotonic() - plans.LEASE
-        return {message for message, at in self._held[pid].items() if at > since}
 
     def _freeze(self, where: str, pid: int, ids: Collection[UUID] = ()) -> None:
         """Stop a worker until its lease is over; the caller's thread waits with it.
 
         Where another may own the message by then, it is thawed when the other calls the provider.
         """
-        if not self._is_due("freeze", where):
+        if not self.agenda.is_due("freeze", where):
             return
         left = plans.SWEEP_TIMEOUT - _BEFORE_TIMEOUT_SECONDS - self._workers.age(pid)
         seconds = plans.LEASE + _AFTER_LEASE_SECONDS
@@ -281,12 +238,15 @@ class Hunter:
         if seconds > left:
             return
         with self._claimed_victim("freeze", where, pid, ()) as victim:
-            if not victim or not self._workers.send(pid, signal.SIGSTOP):
+            if not victim:
                 return
-            held = self._held_by(pid)
-            frozen = _Frozen(pid, frozenset(held), where)
+            if not self._workers.send(pid, signal.SIGSTOP):
+                self.agenda.give_back("freeze", where)
+                return
+            held = self._holdings.held_by(pid)
+            frozen = _Frozen(pid, held, where)
             self._frozen.append(frozen)
-            self.in_client |= held - set(ids)
+            self.in_client |= held.difference(ids)
             self.done[f"frozen_{where}"] += 1
         if where == "in_client":
             # The provider answers meanwhile; the answer waits in the socket.

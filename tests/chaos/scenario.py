@@ -6,18 +6,14 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
-from psycopg.rows import dict_row
 
 from local.postgres import Server
 from local.runtime import ThrottledError
 from local.stack import ROOT, Stack
-from postlease.errors import UnavailableError
-from postlease.model import event_id
-from tests import arrange
 from tests.chaos import evidence
 from tests.chaos.desk import Desk
 from tests.chaos.doubles import DOUBLES, RESEND_KEY, RESEND_KEY_NAME, Double
@@ -26,13 +22,12 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.plan import (
     ANYWHERE,
     EPISODE_SECONDS,
-    LAST,
     POINTS,
     SETTINGS,
-    SLOTS,
     SWEEP_TIMEOUT,
     Plan,
 )
+from tests.chaos.producer import Producer
 from tests.chaos.queues import Queue
 from tests.chaos.wire import LOOPBACK, Wire
 from tests.chaos.workers import Workers
@@ -44,15 +39,9 @@ if TYPE_CHECKING:
 SWEEPS = 4
 REAPER_EVERY_SECONDS = 1.0
 LOOK_SECONDS = 0.1
-SETTLE_SECONDS = 90
+SETTLE_SECONDS = 120
 SECONDS_FOR_A_MESSAGE = 0.04
 """What a run may take: its messages, and then the time for the last lease, grace and repeat."""
-
-PORTION, FEW, PATIENCE_SECONDS = SLOTS, 2, 1.0
-"""So many messages are enqueued at once, as soon as no more than a few actions are due."""
-
-RING_EVERY = 2
-"""So many portions, one of which rings the doorbell too."""
 
 _PROGRESS_SECONDS = 5.0
 _UNSETTLED = """-- chaos.unsettled
@@ -105,7 +94,6 @@ class Scenario:
         self._template = template
         self._say = say
         self._over = threading.Event()
-        self._all_enqueued = threading.Event()
         self._broken = 0
 
     def run(self) -> Report:
@@ -128,8 +116,9 @@ class Scenario:
         problems = evidence.wrong(figures, self._plan)
         if not settled:
             problems.append("the time was over before everything was settled")
-        if hunter.misses(self._plan.messages):
-            problems.append(f"the plan did not come to its end: {hunter.open_words()}")
+        if missed := hunter.missed():
+            words = " ".join(f"{name}={number}" for name, number in missed.items())
+            problems.append(f"the plan did not come to its end: {words}")
         return Report(
             self._plan,
             figures,
@@ -166,64 +155,29 @@ class Scenario:
             self._desk.events = opened.enter_context(Queue(functions["feedback"]))
         wire.owner_of = lambda port: workers.owner_of(port, server=wire.port)
         wire.watch = self._hunter
-        self._start_thread(self._produce)
+        self._producer = Producer(self._plan, self._url, self._hunter, self._bell)
+        self._start_thread(self._producer.run)
         for _ in range(SWEEPS):
             self._start_thread(self._sweep)
         self._start_thread(self._reap)
         self._start_thread(self._pass_time)
-
-    def _produce(self) -> None:
-        """Enqueue in portions, and wait while much is due: what is to happen needs traffic."""
-        numbers = range(self._plan.messages)
-        for first in range(0, len(numbers), PORTION):
-            is_last = first >= len(numbers) * LAST  # nothing comes after these
-            patience = time.monotonic() + PATIENCE_SECONDS * (3 if is_last else 1)
-            few = 0 if is_last else FEW
-            while self._hunter.due > few and time.monotonic() < patience:
-                time.sleep(0.02)
-            while not self._enqueue(numbers[first : first + PORTION]):
-                time.sleep(LOOK_SECONDS)
-        self._all_enqueued.set()
-
-    def _enqueue(self, numbers: range) -> bool:
-        """False if the database was away; repeating is safe, since every message has a key."""
-        with (
-            suppress(psycopg.OperationalError, UnavailableError),
-            psycopg.connect(self._url, row_factory=dict_row) as connection,
-        ):
-            rings = []
-            for number in numbers:
-                [identity] = arrange.enqueue(
-                    connection,
-                    to=[f"reader{number}@example.com"],
-                    delivery=self._plan.policy,
-                    idempotency_key=f"chaos-{number}",
-                )
-                self._hunter.know(identity)
-                rings.append(event_id(identity))
-            connection.commit()
-            if numbers.start // PORTION % RING_EVERY == 0:
-                for ring in rings:
-                    self._bell.post(ring)
-            return True
-        return False
 
     def _live(self, began: float) -> bool:
         """Let the plan happen; whether everything was settled in time."""
         ends = time.monotonic() + SETTLE_SECONDS + self._plan.messages * SECONDS_FOR_A_MESSAGE
         told = 0.0
         while time.monotonic() < ends:
-            self._hunter.advance(self._ledger.accepted_messages)
+            self._hunter.agenda.advance(self._ledger.accepted_messages)
             self._hunter.kill_anywhere()
-            if self._hunter.take("restart"):
+            if self._hunter.agenda.take("restart"):
                 self._server.restart()
                 self._hunter.done["restarts"] += 1
             self._trouble_provider()
-            left = self._count_unsettled()
+            left = self._count(_UNSETTLED)
             if time.monotonic() - told > _PROGRESS_SECONDS:
                 told = time.monotonic()
                 self._tell(told - began, left)
-            if left == 0 and self._all_enqueued.is_set() and self._is_quiet():
+            if left == 0 and self._producer.has_ended and self._is_quiet():
                 return True
             time.sleep(LOOK_SECONDS)
         return False
@@ -241,17 +195,17 @@ class Scenario:
         )
 
     def _trouble_provider(self) -> None:
-        if self._hunter.take("provider", "die"):
+        if self._hunter.agenda.take("provider", "die"):
             self._start_thread(lambda: self._double.die(EPISODE_SECONDS))
-        elif self._hunter.take("provider", "pause"):
+        elif self._hunter.agenda.take("provider", "pause"):
             self._desk.begin("paused")
-        elif self._hunter.take("provider", "throttle"):
+        elif self._hunter.agenda.take("provider", "throttle"):
             self._desk.begin("throttled")
 
-    def _count_unsettled(self) -> int | None:
+    def _count(self, statement: LiteralString) -> int | None:
         """None while the database is away."""
         with suppress(psycopg.OperationalError), psycopg.connect(self._url) as connection:
-            row = connection.execute(_UNSETTLED).fetchone()
+            row = connection.execute(statement).fetchone()
             return int(row[0]) if row else None
         return None
 
