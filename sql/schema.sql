@@ -122,7 +122,9 @@ BEGIN
     -- Printable ASCII, one @, none of the characters that join, quote or route addresses.
     IF EXISTS (SELECT FROM unnest(addresses) AS a (address)
                WHERE address IS NULL OR length(address) > 254
-                  OR address !~ '^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]+$') THEN
+                  OR address !~ ('^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}'
+                      || '@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+'
+                      || '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$')) THEN
         RAISE EXCEPTION 'a recipient is not one plain address'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'email_messages_recipient_shape';
     END IF;
@@ -135,15 +137,16 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION postlease.drop_signatures(function_name text) RETURNS void
+CREATE FUNCTION postlease.drop_other_signatures(kept regprocedure) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     older regprocedure;
 BEGIN
-    FOR older IN SELECT p.oid::regprocedure FROM pg_proc AS p
-                 WHERE p.proname = function_name AND p.pronamespace = 'postlease'::regnamespace LOOP
+    FOR older IN SELECT other.oid::regprocedure
+                 FROM pg_proc AS p JOIN pg_proc AS other USING (proname, pronamespace)
+                 WHERE p.oid = kept AND other.oid <> kept LOOP
         EXECUTE format('DROP FUNCTION %s', older);
     END LOOP;
 END
@@ -458,7 +461,7 @@ GRANT ALL ON FUNCTION postlease.attempts_with(message postlease.email_messages, 
 
 REVOKE ALL ON FUNCTION postlease.check_message_content() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION postlease.drop_signatures(function_name text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION postlease.drop_other_signatures(kept regprocedure) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text) FROM PUBLIC;
 GRANT ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text) TO postlease_application;

@@ -116,9 +116,8 @@ def authorize(
 ) -> dict[UUID, outbox.Verdict]:
     """Ask to send, as a sender does."""
     asked = [outbox.Asked(claim, addressees) for claim in claims]
-    return outbox.authorize(
-        connection, asked, provider=provider, keeps_keys=keeps_keys, needed=NEEDED
-    )
+    terms = outbox.Terms(provider, keeps_keys, NEEDED, MAX_ATTEMPTS)
+    return outbox.authorize(connection, asked, terms)
 
 
 def sent(claim: Claim, provider_message_id: str = "provider-1") -> Settlement:
@@ -165,7 +164,7 @@ def pass_time(owner: Connection, by: timedelta) -> None:
     )
     owner.execute(
         "UPDATE postlease.email_messages SET available_at = available_at - %(by)s"
-        " WHERE status = 'pending'",
+        " WHERE status = 'pending' AND available_at > now()",
         {"by": by},
     )
 

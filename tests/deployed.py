@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from postlease import attachments, config, database, doorbell, rendering, telemetry
 from postlease import secret_store as secret_store_module
+from postlease.delivery import rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,6 +133,7 @@ def forget() -> None:
     database.application.cache_clear()
     config.settings.cache_clear()
     rendering.templates.cache_clear()
+    rates.forget()
     if attachments._s3.cache_info().currsize:
         attachments._s3().close()
     attachments._s3.cache_clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 PHYSICAL_ID = "postlease-migrations"
 SQL_PACKAGE = "postlease_sql"
 ANSWER_SECONDS = 10
+TO_ANSWER = timedelta(seconds=60)
 
 
 @telemetry.logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Migrate, unless the stack is being deleted; answer the names of the files that ran."""
     try:
-        ran = [] if event.get("RequestType") == "Delete" else _migrate()
+        ran = [] if event.get("RequestType") == "Delete" else _migrate(context)
     except Exception as error:
         known = isinstance(error, PostleaseError)
         reason = str(error) if known else type(error).__name__
@@ -41,7 +43,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return {"ran": ran}
 
 
-def _migrate() -> list[str]:
+def _migrate(context: LambdaContext) -> list[str]:
     # Not at import: a wrong setting too must be told to whoever waits at the ResponseURL.
     secret = secret_store.read_json(settings().database_secret_arn)
     password = secret.get("password")
@@ -51,7 +53,13 @@ def _migrate() -> list[str]:
             f"the application's database secret must be for {migrations.APPLICATION_ROLE}"
         )
     connection = database.owner().connection()
-    ran = migrations.migrate(connection, resources.files(SQL_PACKAGE))
+    # Whoever waits at the ResponseURL must be answered before the platform ends this process.
+    left = timedelta(milliseconds=context.get_remaining_time_in_millis())
+    ran = migrations.migrate(
+        connection,
+        resources.files(SQL_PACKAGE),
+        patience=max(left - TO_ANSWER, timedelta()),
+    )
     migrations.set_application_password(connection, password)
     telemetry.logger.info("migrated", extra={"ran": ran})
     return ran

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from postlease import database, outbox, telemetry
+from postlease import database, gate, outbox, telemetry
 from postlease.config import settings
 from postlease.delivery import Times, deliver
 
@@ -31,9 +31,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         claims=claims,
         writes=database.application("writes"),
     )
-    backlog = outbox.backlog(claims.connection())
+    connection = claims.connection()
+    backlog = outbox.backlog(connection)
+    paused = gate.look(connection, SETTINGS.mail_provider).closed
     telemetry.emit(
-        tally.metrics() | backlog.counts(),
+        tally.metrics() | backlog.counts() | {"GatePaused": int(paused)},
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
         milliseconds=tally.distributions(),
     )

@@ -1,8 +1,6 @@
 -- A message's attempts with the entry of the claim that ends now; the last twenty are kept.
 -- A plain expression, so that the planner inlines it into the UPDATE that ends the claim.
-SELECT postlease.drop_signatures('attempts_with');
-
-CREATE FUNCTION postlease.attempts_with(
+CREATE OR REPLACE FUNCTION postlease.attempts_with(
     message postlease.email_messages, outcome text, code text, provider_message_id text, refunded boolean
 ) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -26,3 +24,6 @@ CREATE FUNCTION postlease.attempts_with(
 REVOKE ALL ON FUNCTION postlease.attempts_with(postlease.email_messages, text, text, text, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION postlease.attempts_with(postlease.email_messages, text, text, text, boolean)
     TO postlease_application;
+
+SELECT postlease.drop_other_signatures(
+    'postlease.attempts_with(postlease.email_messages, text, text, text, boolean)'::regprocedure);

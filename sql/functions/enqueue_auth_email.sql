@@ -1,8 +1,6 @@
 -- Auth mail, for the application alone: the recipient and the language come from the user's row, and
 -- a token, where the template carries one, must be that user's. Ahead of all other mail.
-SELECT postlease.drop_signatures('enqueue_auth_email');
-
-CREATE FUNCTION postlease.enqueue_auth_email(
+CREATE OR REPLACE FUNCTION postlease.enqueue_auth_email(
     template text,
     user_id uuid,
     token_id uuid DEFAULT NULL,
@@ -37,3 +35,6 @@ $$;
 REVOKE ALL ON FUNCTION postlease.enqueue_auth_email(text, uuid, uuid, jsonb, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION postlease.enqueue_auth_email(text, uuid, uuid, jsonb, text)
     TO postlease_application;
+
+SELECT postlease.drop_other_signatures(
+    'postlease.enqueue_auth_email(text, uuid, uuid, jsonb, text)'::regprocedure);

@@ -4,9 +4,7 @@
 -- the id that exists; with other content it raises email_messages_idempotency. Takes no token:
 -- templates that carry one are refused (email_messages_token_template). What it refuses, it names by
 -- constraint or column, and never repeats. A send_at in the past means now.
-SELECT postlease.drop_signatures('enqueue_email');
-
-CREATE FUNCTION postlease.enqueue_email(
+CREATE OR REPLACE FUNCTION postlease.enqueue_email(
     template text,
     to_addresses text[],
     parameters jsonb DEFAULT '{}',
@@ -96,3 +94,6 @@ REVOKE ALL ON FUNCTION postlease.enqueue_email(
 GRANT EXECUTE ON FUNCTION postlease.enqueue_email(
     text, text[], jsonb, text[], text[], text, integer, text, timestamptz, timestamptz, text)
     TO postlease_application, postlease_producer;
+
+SELECT postlease.drop_other_signatures(
+    'postlease.enqueue_email(text, text[], jsonb, text[], text[], text, integer, text, timestamptz, timestamptz, text)'::regprocedure);

@@ -31,7 +31,9 @@ BEGIN
         'lock_timeout = ''3s''',
         'idle_in_transaction_session_timeout = ''15s''',
         'idle_session_timeout = ''15min''',
-        'timezone = ''UTC'''
+        'timezone = ''UTC''',
+        -- Others may own objects in public: a better match there must not run as the application.
+        'search_path = pg_catalog, pg_temp'
     ] LOOP
         EXECUTE format('ALTER ROLE postlease_application IN DATABASE %I SET %s',
                        current_database(), setting);
@@ -67,20 +69,22 @@ CREATE FUNCTION postlease.uuid_v7() RETURNS uuid
 REVOKE ALL ON FUNCTION postlease.uuid_v7() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION postlease.uuid_v7() TO postlease_application;
 
--- Every repeatable file in sql/functions starts with this: a changed signature would otherwise leave
--- the older one callable beside it.
-CREATE FUNCTION postlease.drop_signatures(function_name text) RETURNS void
+-- Every repeatable file in sql/functions ends with this: a changed signature would otherwise leave the
+-- older one callable beside it. The one that stays is replaced in place, never dropped: statements
+-- that are running still find it.
+CREATE FUNCTION postlease.drop_other_signatures(kept regprocedure) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     older regprocedure;
 BEGIN
-    FOR older IN SELECT p.oid::regprocedure FROM pg_proc AS p
-                 WHERE p.proname = function_name AND p.pronamespace = 'postlease'::regnamespace LOOP
+    FOR older IN SELECT other.oid::regprocedure
+                 FROM pg_proc AS p JOIN pg_proc AS other USING (proname, pronamespace)
+                 WHERE p.oid = kept AND other.oid <> kept LOOP
         EXECUTE format('DROP FUNCTION %s', older);
     END LOOP;
 END
 $$;
 
-REVOKE ALL ON FUNCTION postlease.drop_signatures(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION postlease.drop_other_signatures(regprocedure) FROM PUBLIC;

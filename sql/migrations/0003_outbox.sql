@@ -129,7 +129,9 @@ BEGIN
     -- Printable ASCII, one @, none of the characters that join, quote or route addresses.
     IF EXISTS (SELECT FROM unnest(addresses) AS a (address)
                WHERE address IS NULL OR length(address) > 254
-                  OR address !~ '^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]+$') THEN
+                  OR address !~ ('^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}'
+                      || '@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+'
+                      || '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$')) THEN
         RAISE EXCEPTION 'a recipient is not one plain address'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'email_messages_recipient_shape';
     END IF;

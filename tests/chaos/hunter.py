@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _AFTER_LEASE_SECONDS = 0.7
 _RIVAL_COMES_SECONDS = 2.0
 _BEFORE_TIMEOUT_SECONDS = 0.4
-_RIVAL_SECONDS = 0.6
+_RIVAL_SECONDS = 0.9
 _HARMLESS = ("before_claim_commits", "after_claim", "before_mark", "before_last_line")
 _PATIENCE_SECONDS = 10.0
 

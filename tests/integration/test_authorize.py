@@ -140,8 +140,24 @@ def test_a_lease_without_room_for_the_call_hands_the_message_back(
     stored = arrange.row(owner, message_id)
     assert (stored["status"], stored["refunded_count"]) == ("pending", 1)
     assert stored["dispatched_at"] is None
+    assert arrange.claim(application, owner="worker-b") == [], "not at once: it would loop"
+    arrange.age(owner, message_id, timedelta(seconds=11), "available_at")
     [again] = arrange.claim(application, owner="worker-b")
     assert again.attempts_left == arrange.MAX_ATTEMPTS - 1
+
+
+def test_a_message_that_is_always_too_slow_ends(owner: Connection, application: Connection) -> None:
+    """Twice it may have been the machine; from the third time on it is the message, and counts."""
+    [message_id] = arrange.enqueue(owner)
+    words = []
+    for number in range(arrange.MAX_ATTEMPTS + 4):
+        arrange.age(owner, message_id, timedelta(seconds=11), "available_at")
+        claimed = arrange.claim(application, owner=f"worker-{number}", lease=timedelta(seconds=1))
+        if claimed:
+            words.append(arrange.authorize(application, claimed[0].claim)[message_id].word)
+    assert words == ["no_room"] * (arrange.MAX_ATTEMPTS + 2) + ["attempts_exhausted"]
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["failure_reason"]) == ("failed", "attempts_exhausted")
 
 
 def test_a_suppressed_recipient_ends_the_message(

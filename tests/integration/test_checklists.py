@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from postlease import accounts, config, rendering
+from postlease import accounts, config, outbox, rendering
 from postlease import database as databases
 from postlease.backoff import STEPS
+from postlease.delivery.gatekeeping import Gatekeeper, Turn
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Deadline, Sender
 from postlease.delivery.tally import Tally
@@ -255,6 +256,12 @@ class KeyedProvider:
     keeps_keys: bool = True
     mails: list[OutgoingMail] = field(default_factory=list)
 
+    def get_ready(self) -> None:
+        """It always is."""
+
+    def sending_rate(self) -> None:
+        """None that it tells."""
+
     def send(self, mail: OutgoingMail) -> Outcome:
         self.mails.append(mail)
         return Unknown("no_answer") if len(self.mails) == 1 else Accepted("provider-2")
@@ -268,18 +275,23 @@ def test_the_idempotency_key_is_carried_to_the_provider_port(
     provider = KeyedProvider()
     [message_id] = arrange.enqueue(owner)
     writes = databases.application("writes")
-    with Writer(writes, provider=provider.name, keeps_keys=False, needed=arrange.NEEDED) as writer:
+    with Writer(
+        writes, outbox.Terms(provider.name, keeps_keys=False, needed=arrange.NEEDED, max_attempts=5)
+    ) as writer:
+        tally = Tally()
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),
             writer=writer,
             provider=provider,
-            tally=Tally(),
+            gatekeeper=Gatekeeper(writer, provider=provider, tally=tally, own_limit=None),
+            tally=tally,
             needed=arrange.NEEDED,
         )
         for number in range(2):
             [message] = arrange.claim(application, owner=f"worker-{number}")
             now = time.monotonic()
-            sender.send(message, Deadline(now + 45, now + 60))
+            turn = Turn(now, now, is_paced=False)
+            sender.send(message, Deadline(now + 45, now + 60), turn)
             if number == 0:
                 arrange.end_lease(owner, message_id, ago=arrange.GRACE + timedelta(seconds=1))
                 assert arrange.reap(application)["unknown"].returned == 1

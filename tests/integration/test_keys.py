@@ -9,6 +9,7 @@ import pytest
 
 from postlease import outbox
 from postlease.delivery import outcomes
+from postlease.model import Unreachable
 from postlease.outbox import Reaped
 from tests import arrange
 
@@ -148,7 +149,9 @@ def test_an_answer_about_another_call_does_not_settle_the_first(
     message_id = asked_again(owner, application)
     [message] = arrange.claim(application, owner="worker-b")
     arrange.authorize(application, message.claim, **KEYED)
-    outbox.record(application, [outcomes.unreachable(message, "dns", chance=0)])
+    unreachable = outcomes.settle(message, Unreachable("dns"), template_version=None, chance=0)
+    assert unreachable is not None
+    outbox.record(application, [unreachable])
     assert arrange.row(owner, message_id)["keyed_since"] is not None
 
 

@@ -31,7 +31,7 @@ def test_claims_and_dispatch_marks_are_mostly_updates_in_place(
         if made >= BATCHES * 20:
             break
         owner.execute("SELECT pg_sleep(0.01)")
-    assert made == BATCHES * 20
+    assert made >= BATCHES * 20
     assert in_place / made > 0.8
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from postlease import migrations
 from postlease.database import connect
-from postlease.errors import ConfigurationError, DatabaseError
+from postlease.errors import ConfigurationError, DatabaseError, UnavailableError
 from tests.conftest import SQL
 from tests.migration import catalog
 
@@ -233,8 +234,8 @@ def test_a_changed_signature_leaves_no_older_function_behind(
     for name in ("enqueue_email", "enqueue_auth_email", "attempts_with"):
         file = source / "functions" / f"{name}.sql"
         file.write_text(
-            f"SELECT postlease.drop_signatures('{name}');\n"
             f"CREATE FUNCTION postlease.{name}(other text) RETURNS text LANGUAGE sql AS 'SELECT 1';"
+            f"SELECT postlease.drop_other_signatures('postlease.{name}(text)'::regprocedure);"
         )
     migrations.migrate(connection, source)
     rows = connection.execute(
@@ -250,12 +251,47 @@ def test_a_changed_signature_leaves_no_older_function_behind(
 
 
 @pytest.mark.parametrize("name", [n for n in EVERY_FILE if n.startswith("functions/")])
-def test_every_function_file_drops_older_signatures_and_ends_with_its_grants(name: str) -> None:
+def test_every_function_file_replaces_its_function_and_ends_with_grants_and_a_sweep(
+    name: str,
+) -> None:
     text = SQL.joinpath(name).read_text("utf-8")
     function = name.removeprefix("functions/").removesuffix(".sql")
-    assert f"SELECT postlease.drop_signatures('{function}');" in text
-    assert f"REVOKE ALL ON FUNCTION postlease.{function}(" in text
-    assert text.index("REVOKE ALL") > text.index("CREATE FUNCTION")
+    created = text.index(f"CREATE OR REPLACE FUNCTION postlease.{function}(")
+    revoked = text.index(f"REVOKE ALL ON FUNCTION postlease.{function}(")
+    swept = text.index(f"SELECT postlease.drop_other_signatures(\n    'postlease.{function}(")
+    assert created < revoked < swept
+
+
+def test_replacing_the_functions_does_not_disturb_who_is_using_them(
+    connection: Connection, url: str, source: Path
+) -> None:
+    """A deploy replaces them in place: the function keeps its identity."""
+    migrations.migrate(connection, source)
+    identities = "SELECT oid FROM pg_proc WHERE pronamespace = 'postlease'::regnamespace ORDER BY 1"
+    before = connection.execute(identities).fetchall()
+    connection.execute("DELETE FROM postlease.schema_migrations WHERE name LIKE 'functions/%'")
+    assert len(migrations.migrate(connection, source)) == 3
+    assert connection.execute(identities).fetchall() == before
+
+
+def test_a_migrator_runs_no_function_of_anybody_else(
+    connection: Connection, url: str, source: Path
+) -> None:
+    """A better match in public would run with the owner's rights."""
+    connection.execute(
+        "CREATE FUNCTION public.format(text, name, text) RETURNS text LANGUAGE sql"
+        " AS $$ SELECT 1 / 0 || $1 $$"
+    )
+    assert migrations.migrate(connection, source)
+
+
+def test_a_migrator_that_is_not_let_in_gives_up_in_time(
+    connection: Connection, url: str, source: Path
+) -> None:
+    with connect(url) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", [migrations._LOCK])
+        with pytest.raises(UnavailableError):
+            migrations.migrate(connection, source, patience=timedelta(seconds=0.3))
 
 
 def test_a_new_migration_runs_every_function_again(connection: Connection, source: Path) -> None:
@@ -293,7 +329,7 @@ def test_a_migrator_waits_for_the_one_before_it_without_a_snapshot(
     with connect(url) as first:
         migrations.migrate(first, small)
         write(small, "migrations/0002_index.sql", CONCURRENTLY)
-        with migrations._only_migrator(first):
+        with migrations._only_migrator(first, migrations.PATIENCE):
             second = threading.Thread(target=migrations.migrate, args=(connection, small))
             second.start()
             wait_until_it_asked(first, connection.info.backend_pid)

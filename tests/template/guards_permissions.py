@@ -62,6 +62,7 @@ _DELIVER: set[Permission] = {
     ("ses:SendEmail", _CONFIGURATION_SET, _FROM),
     ("ses:SendRawEmail", _IDENTITIES, _FROM),
     ("ses:SendRawEmail", _CONFIGURATION_SET, _FROM),
+    ("ses:GetAccount", "*", ""),
 }
 
 SENDERS = {"SweepFunctionRole", "DoorbellFunctionRole"}
@@ -99,6 +100,9 @@ MANAGED = {
 }
 
 WILDCARDS = {_ATTACHMENTS, _IDENTITIES}
+
+WITHOUT_RESOURCE = {"ses:GetAccount"}
+"""Actions that IAM knows no resource for."""
 
 
 def _statements(role: dict[str, Any]) -> list[dict[str, Any]]:
@@ -161,5 +165,5 @@ def wildcards(deployed: Deployment) -> list[str]:
         if "*" in action
         or action == "NotAction"
         or resource == "NotResource"
-        or ("*" in resource and resource not in WILDCARDS)
+        or ("*" in resource and resource not in WILDCARDS and action not in WITHOUT_RESOURCE)
     ]

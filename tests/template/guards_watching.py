@@ -31,6 +31,7 @@ ALARMS = {
     "SweepHeartbeatAlarm": ("AWS/Lambda", "Invocations", "SweepFunction"),
     "ReaperHeartbeatAlarm": ("AWS/Lambda", "Invocations", "ReaperFunction"),
     "OldestDueAlarm": ("Postlease", "OldestDueSeconds", "postlease"),
+    "GatePausedAlarm": ("Postlease", "GatePaused", "postlease"),
     "ApiErrorsAlarm": ("AWS/ApiGateway", "5xx", "HttpApi"),
     "MessagesErrorsAlarm": ("AWS/Lambda", "Errors", "MessagesFunction"),
     "AuthErrorsAlarm": ("AWS/Lambda", "Errors", "AuthFunction"),

@@ -73,6 +73,7 @@ def test_what_need_not_be_set_has_its_documented_default() -> None:
     assert settings.templates_directory is None
     assert settings.database_owner_secret_arn is None
     assert (settings.send_slots, settings.max_attempts) == (10, 5)
+    assert settings.sends_per_second is None
     assert settings.verify_token_lifetime == DAY
     assert settings.signup_cooldown == timedelta(seconds=60)
     assert settings.idempotency_lifetime == DAY
@@ -88,6 +89,7 @@ def test_what_is_set_is_what_is_read() -> None:
             "SES_CONFIGURATION_SET": "set",
             "TEMPLATES_DIRECTORY": "/opt/templates",
             "SEND_SLOTS": "20",
+            "SENDS_PER_SECOND": "14",
             "MAX_ATTEMPTS": "7",
         }
     )
@@ -102,6 +104,7 @@ def test_what_is_set_is_what_is_read() -> None:
     assert settings.ses_configuration_set == "set"
     assert settings.templates_directory == "/opt/templates"
     assert (settings.send_slots, settings.max_attempts) == (20, 7)
+    assert settings.sends_per_second == 14
 
 
 def test_settings_do_not_change() -> None:
@@ -222,7 +225,8 @@ def test_a_public_address_ends_without_a_slash(url: str, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "low", "high"), [("SEND_SLOTS", 1, 1_000), ("MAX_ATTEMPTS", 1, 20)]
+    ("name", "low", "high"),
+    [("SEND_SLOTS", 1, 1_000), ("MAX_ATTEMPTS", 1, 20), ("SENDS_PER_SECOND", 0, 100_000)],
 )
 def test_a_count_has_its_bounds(name: str, low: int, high: int) -> None:
     for inside in (low, high):

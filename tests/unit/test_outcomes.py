@@ -28,7 +28,7 @@ FIRST_STEP = timedelta(seconds=30)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def message(*, attempts_left: int = 4, attempt: int = 1) -> ClaimedMessage:
+def message(*, attempts_left: int = 4, attempt: int = 1, blocked_count: int = 0) -> ClaimedMessage:
     return ClaimedMessage(
         claim=Claim(CLAIM.message_id, CLAIM.owner, attempt),
         priority=50,
@@ -39,8 +39,10 @@ def message(*, attempts_left: int = 4, attempt: int = 1) -> ClaimedMessage:
         locale="en",
         delivery="at_least_once",
         attempts_left=attempts_left,
+        counted_attempts=5 - attempts_left,
         retry_count=0,
-        parameters={},
+        blocked_count=blocked_count,
+        parameters_json="{}",
         to_addresses=("reader@example.com",),
         cc_addresses=(),
         bcc_addresses=(),
@@ -111,6 +113,43 @@ def test_what_is_not_the_message_s_fault_never_ends_it(outcome: Outcome) -> None
     settlement = settle(outcome, attempts_left=0)
     assert settlement is not None
     assert (settlement.status, settlement.refunded) == ("pending", True)
+
+
+@pytest.mark.parametrize("outcome", [Unreachable("dns"), Blocked("paused")])
+def test_what_the_gate_waits_for_waits_the_first_step_however_often(outcome: Outcome) -> None:
+    settlement = settle(outcome, attempt=9)
+    assert settlement is not None
+    assert settlement.delay == FIRST_STEP
+
+
+def test_what_closes_the_gate_a_second_time_is_rejected() -> None:
+    again = outcomes.judge(message(blocked_count=1), Blocked("identity"), closed_gate=True)
+    assert again == Rejected("identity")
+
+
+@pytest.mark.parametrize(
+    ("blocked_count", "outcome", "closed_gate"),
+    [
+        pytest.param(0, Blocked("identity"), True, id="the first time"),
+        pytest.param(1, Blocked("identity"), False, id="while nobody passes"),
+        pytest.param(3, Blocked("daily_quota"), True, id="for its recipients' number"),
+        pytest.param(3, Unreachable("dns"), True, id="for nobody being there"),
+    ],
+)
+def test_what_may_not_be_the_message_s_own_trouble_is_left_as_it_is(
+    blocked_count: int, outcome: Outcome, *, closed_gate: bool
+) -> None:
+    suspect = message(blocked_count=blocked_count)
+    assert outcomes.judge(suspect, outcome, closed_gate=closed_gate) == outcome
+
+
+@pytest.mark.parametrize(("code", "noted"), [("identity", True), ("daily_quota", False)])
+def test_who_closed_the_gate_is_noted_unless_it_may_be_chance(code: str, *, noted: bool) -> None:
+    settlement = outcomes.settle(
+        message(), Blocked(code), template_version=None, chance=0.5, closed_gate=True
+    )
+    assert settlement is not None
+    assert settlement.closed_gate is noted
 
 
 def test_retries_wait_longer_each_time_and_then_the_same() -> None:

@@ -147,7 +147,7 @@ def test_a_throttled_message_waits_at_no_cost(sweeps: Sweeps, owner: Connection)
     assert arrange.row(owner, message_id)["status"] == "sent"
 
 
-def test_a_blocked_account_fails_nothing_and_ends_the_claiming(
+def test_a_blocked_account_fails_nothing_and_ends_the_calls(
     sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
 ) -> None:
     environment(SEND_SLOTS="2")
@@ -256,9 +256,9 @@ def test_two_sweeps_in_threads_send_each_due_message_exactly_once(
 def test_a_message_that_lingers_is_found_within_the_same_run(
     sweeps: Sweeps, owner: Connection
 ) -> None:
-    running = sweeps.start(linger=4)
+    running = sweeps.start(linger=15)
     arrange.enqueue(owner)
-    assert sweeps.provider.wait_for(lambda counts: counts.accepted == 1, seconds=4)
+    assert sweeps.provider.wait_for(lambda counts: counts.accepted == 1, seconds=30)
     assert running.result().counts["sent"] == 1
 
 
@@ -269,7 +269,7 @@ def test_no_transaction_is_open_while_the_provider_is_asked(
     arrange.enqueue(owner, 3)
     sweeps.meets("slow", seconds=0.5)
     running = sweeps.start()
-    assert sweeps.provider.wait_for(lambda counts: counts.held == 3, seconds=5)
+    assert sweeps.provider.wait_for(lambda counts: counts.held == 3, seconds=30)
     open_transactions = owner.execute(
         "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()"
         " AND state LIKE 'idle in transaction%'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,10 +14,11 @@ from postlease.errors import PostleaseError
 from tests import arrange
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from postlease.database import Connection
     from postlease.delivery.preparing import PreparedMail, Preparer
-    from postlease.model import ClaimedMessage, Outcome, OutgoingMail
-    from postlease.providers.ses import SesProvider
+    from postlease.model import ClaimedMessage
     from tests.integration.delivery.conftest import Sweeps
 
 EXCEPTIONS = [
@@ -59,24 +60,57 @@ def test_an_unexpected_exception_defers_its_message_alone(
     assert "reader2" not in str(stored["attempts"])
 
 
-def test_an_exception_out_of_the_adapter_is_an_unknown_outcome(
-    sweeps: Sweeps, owner: Connection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "number", ["1" + "0" * 5000, "[" * 3000 + "]" * 3000], ids=["digits", "depth"]
+)
+def test_parameters_that_python_cannot_read_end_their_message_alone(
+    sweeps: Sweeps, owner: Connection, number: str
 ) -> None:
-    """Nobody can say whether the call had left, so it is not simply tried again."""
-    from postlease.providers.ses import SesProvider  # noqa: PLC0415
-
-    send = SesProvider.send
-
-    def fail_for_one(self: SesProvider, mail: OutgoingMail) -> Outcome:
-        if mail.envelope.to == (POISON,):
-            raise RuntimeError
-        return send(self, mail)
-
-    monkeypatch.setattr(SesProvider, "send", fail_for_one)
-    ids = arrange.enqueue(owner, 5)
+    """PostgreSQL takes them. A claim that read them would fall over with all its messages."""
+    before = arrange.enqueue(owner, 2)
+    found = owner.execute(
+        "SELECT postlease.enqueue_email('receipt', ARRAY['poison@example.com'],"
+        ' (\'{"order_number": \' || %s || \', "total": "2"}\')::jsonb) AS id',
+        [number],
+    ).fetchone()
+    assert found
+    after = arrange.enqueue(owner, 2)
     tally = sweeps.run()
-    assert (tally.counts["sent"], tally.counts["unknown"]) == (4, 1)
-    assert arrange.row(owner, ids[2])["status"] == "sending"
+    assert (tally.counts["sent"], tally.counts["failed"]) == (4, 1)
+    assert {arrange.row(owner, key)["status"] for key in before + after} == {"sent"}
+    poison = owner.execute(
+        "SELECT failure_reason, attempts->-1->>'code' AS code FROM postlease.email_messages"
+        " WHERE id = %s",
+        [found["id"]],
+    ).fetchone()
+    assert poison == {"failure_reason": "render_error", "code": "parameters_unreadable"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [("PEPPER_SECRET_ARN", "too short"), ("TOKEN_KEYS_SECRET_ARN", '{"k1": "no current"}')],
+)
+def test_a_malformed_secret_fails_nothing(
+    sweeps: Sweeps,
+    owner: Connection,
+    environment: Callable[..., None],
+    secret_store: Any,
+    variable: str,
+    text: str,
+) -> None:
+    """It is true of every message, so no message pays for it."""
+    made = secret_store.create_secret(Name=f"wrong-{variable}", SecretString=text)
+    environment(**{variable: made["ARN"]})
+    message_id, _ = arrange.auth_message(owner)
+    # The pepper is asked for once the link is made, and this one cannot be made.
+    if variable == "PEPPER_SECRET_ARN":
+        [message_id] = arrange.enqueue(owner)
+    sweeps.run()
+    secret_store.delete_secret(SecretId=made["ARN"], ForceDeleteWithoutRecovery=True)
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["refunded_count"]) == ("pending", 1)
+    last = stored["attempts"][-1]
+    assert (last["outcome"], last["code"]) == ("blocked", "configuration")
 
 
 def test_a_message_that_cost_a_worker_is_sent_with_nothing_else_in_flight(
@@ -87,7 +121,7 @@ def test_a_message_that_cost_a_worker_is_sent_with_nothing_else_in_flight(
     for message in lost:
         arrange.end_lease(owner, message.claim.message_id)
     arrange.reap(application)
-    sweeps.meets("slow", seconds=0.2)
+    sweeps.meets("slow", seconds=0.3)
     assert sweeps.run().counts["sent"] == 6
     flights = []
     for message_id in ids:

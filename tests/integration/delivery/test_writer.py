@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from postlease.database import Connection
 
 
+TERMS = outbox.Terms("ses", keeps_keys=False, needed=arrange.NEEDED, max_attempts=5)
+
+
 def soon() -> float:
     return time.monotonic() + 10
 
 
 @pytest.fixture
 def writer(database: Database) -> Iterator[Writer]:
-    with Writer(database, provider="ses", keeps_keys=False, needed=arrange.NEEDED) as running:
+    with Writer(database, TERMS) as running:
         yield running
 
 
@@ -139,7 +142,7 @@ def test_a_commit_whose_answer_was_lost_is_not_a_lost_lease(
 
 def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Connection) -> None:
     away = Database(lambda *, refresh: "host=127.0.0.1 port=1 user=nobody dbname=none")
-    with Writer(away, provider="ses", keeps_keys=False, needed=arrange.NEEDED) as writer:
+    with Writer(away, TERMS) as writer:
         until = time.monotonic() + 0.2
         with pytest.raises(UnavailableError):
             writer.record(arrange.sent(Claim(UUID(int=1), "worker-a", 1)), until=until)

@@ -27,7 +27,11 @@ _PROVIDERS = ("ses", "smtp", "resend")
 _SMTP_SECURITY = ("none", "starttls", "tls")
 # Links are made by appending to it: no login, query or fragment.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
-_BARE_ADDRESS = re.compile(r"[^\s@<>\"(),:;\\\[\]]{1,64}@[^\s@<>\"(),:;\\\[\]]{1,255}")
+# What `mime` writes into a header and the schema keeps: plain ASCII, a domain with a dot.
+_BARE_ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}"
+    r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class Settings:
     templates_directory: str | None
     times: TimeRules
     send_slots: int
+    sends_per_second: int | None
     max_attempts: int
     verify_token_lifetime: timedelta
     signup_cooldown: timedelta
@@ -251,6 +256,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         templates_directory=read.optional("TEMPLATES_DIRECTORY"),
         times=_read_times(read, stage=stage),
         send_slots=read.number("SEND_SLOTS", 10, low=1, high=1_000),
+        sends_per_second=read.number("SENDS_PER_SECOND", 0, low=0, high=100_000) or None,
         max_attempts=read.number("MAX_ATTEMPTS", 5, low=1, high=20),
         verify_token_lifetime=read.seconds("VERIFY_TOKEN_SECONDS", 86_400, low=3_600),
         signup_cooldown=read.seconds("SIGNUP_COOLDOWN_SECONDS", 60),

@@ -29,7 +29,9 @@ Connection = psycopg.Connection[Row]
 CONNECT_TIMEOUT_SECONDS = 2
 _IDLE_CHECK_SECONDS = 30.0
 _ECHO_SECONDS = 1.0
-_KEEPALIVE = {
+_CONNECTION: dict[str, str | int] = {
+    # A standby answers too, and refuses every write.
+    "target_session_attrs": "read-write",
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
@@ -37,7 +39,8 @@ _KEEPALIVE = {
 }
 # 40001 serialization, 40P01 deadlock, 53xxx out of resources, 55P03 lock timeout, 57014 statement
 # timeout, 57P0x shutdown: nothing was stored, and the same request may succeed a little later.
-_TRANSIENT = ("08", "40", "53", "55P03", "57")
+_TRANSIENT = ("08", "25006", "40", "53", "55P03", "57")
+_READ_ONLY = "25006"
 _BAD_PASSWORD = ("28P01", "28000")
 
 
@@ -54,7 +57,8 @@ def translated_errors() -> Iterator[None]:
         if state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             raise UnavailableError("the database does not answer") from None
         if state is not None and state.startswith(_TRANSIENT):
-            raise UnavailableError(f"the database is busy or away (sqlstate {state})") from None
+            reason = f"the database is busy or away (sqlstate {state})"
+            raise UnavailableError(reason, sqlstate=state) from None
         raise DatabaseError(state, error.diag.constraint_name) from None
 
 
@@ -64,7 +68,7 @@ def connect(conninfo: str) -> Connection:
     Nothing is prepared on the server, so that a pooler may move us between sessions.
     """
     return psycopg.connect(
-        make_conninfo(conninfo, **{"connect_timeout": CONNECT_TIMEOUT_SECONDS, **_KEEPALIVE}),
+        make_conninfo(conninfo, connect_timeout=CONNECT_TIMEOUT_SECONDS, **_CONNECTION),
         autocommit=True,
         prepare_threshold=None,
         row_factory=dict_row,
@@ -99,8 +103,14 @@ class Database:
     def transaction(self) -> Iterator[Connection]:
         """One transaction: commits at the block's end, rolls back on any exception."""
         connection = self.connection()
-        with translated_errors(), connection.transaction():
-            yield connection
+        try:
+            with translated_errors(), connection.transaction():
+                yield connection
+        except UnavailableError as error:
+            # After a failover the server that we kept is a standby now: look for the other one.
+            if error.sqlstate == _READ_ONLY:
+                self.discard()
+            raise
 
     def discard(self) -> None:
         """Close the kept connection, if any; the next use opens a new one."""

@@ -31,6 +31,10 @@ class ConfigurationError(PostleaseError):
 class UnavailableError(PostleaseError):
     """A dependency (database, secret store) does not answer. Nothing was stored; repeat later."""
 
+    def __init__(self, reason: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(reason)
+        self.sqlstate = sqlstate
+
 
 class DatabaseError(PostleaseError):
     """The database refused a statement; its transaction is rolled back.

@@ -11,12 +11,13 @@ import hashlib
 import re
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, LiteralString
 
 from psycopg import sql
 
 from postlease.database import translated_errors
-from postlease.errors import ConfigurationError, DatabaseError, PostleaseError
+from postlease.errors import ConfigurationError, DatabaseError, PostleaseError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,9 @@ _ALONE = "-- no transaction"
 _MIGRATION_NAME = re.compile(r"[0-9]{4}_[a-z0-9_]+\.sql")
 # One migrator at a time in this database; the number is arbitrary and ours.
 _LOCK = 0x706F73746C656173
+PATIENCE = timedelta(minutes=10)
+"""How long a migrator waits for others before it gives up and says so."""
+
 _LOCK_POLL_SECONDS = 0.1
 _PASSWORD_TRIES = 10
 
@@ -42,6 +46,11 @@ SELECT pg_try_advisory_lock(%(key)s) AS held
 
 UNLOCK: LiteralString = """-- migrations.unlock
 SELECT pg_advisory_unlock(%(key)s)
+"""
+
+SESSION: LiteralString = """-- migrations.session
+SELECT set_config('search_path', 'pg_catalog, pg_temp', false),
+       set_config('lock_timeout', %(patience)s, false)
 """
 
 BOOTSTRAP: LiteralString = """-- migrations.bootstrap
@@ -92,17 +101,23 @@ def read_files(source: Path | Traversable, folder: str) -> list[SqlFile]:
     ]
 
 
-def migrate(connection: Connection, source: Path | Traversable) -> list[str]:
+def migrate(
+    connection: Connection, source: Path | Traversable, *, patience: timedelta = PATIENCE
+) -> list[str]:
     """Bring the database to source's state; answers the names of the files that ran.
 
-    Each file commits with its ledger entry. Waits for another migrator to end. Raises
-    ConfigurationError for a misnamed, doubled, missing or changed migration, before anything runs,
-    and for a file that the database refuses, by the file's name: those before it stay applied.
+    Each file commits with its ledger entry. Waits for another migrator, and in each file for
+    other sessions' locks, no longer than patience; then UnavailableError, and what was applied
+    stays. Raises ConfigurationError for a misnamed, doubled, missing or changed migration, before
+    anything runs, and for a file that the database refuses, by the file's name.
     """
     migrations = read_files(source, "migrations")
     functions = read_files(source, "functions")
     _check_names(migrations)
-    with _only_migrator(connection):
+    with translated_errors():
+        # A function of another's, found before ours, would run with the owner's rights.
+        connection.execute(SESSION, {"patience": f"{int(patience.total_seconds() * 1000)}ms"})
+    with _only_migrator(connection, patience):
         with translated_errors():
             connection.execute(BOOTSTRAP)
             applied = {row["name"]: row["sha256"] for row in connection.execute(LEDGER)}
@@ -142,10 +157,13 @@ def set_application_password(connection: Connection, password: str) -> None:
 
 
 @contextlib.contextmanager
-def _only_migrator(connection: Connection) -> Iterator[None]:
+def _only_migrator(connection: Connection, patience: timedelta) -> Iterator[None]:
     # A session lock, because the files are transactions of their own; it ends with the session.
+    until = time.monotonic() + patience.total_seconds()
     with translated_errors():
         while not _is_held(connection):
+            if time.monotonic() >= until:
+                raise UnavailableError("another session holds the migrators' lock")
             time.sleep(_LOCK_POLL_SECONDS)
     try:
         yield

@@ -7,7 +7,7 @@ Types that hold an address, a parameter or a body do not print it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -94,7 +94,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedMessage:
-    """A leased message with everything that delivery needs, so that nothing is read twice."""
+    """A leased message with everything that delivery needs, so that nothing is read twice.
+
+    parameters_json is read by whoever renders: what a producer wrote there must not be able to
+    disturb a claim. counted_attempts are the claims that were the message's own, this one included.
+    """
 
     claim: Claim
     priority: int
@@ -105,8 +109,10 @@ class ClaimedMessage:
     locale: str
     delivery: DeliveryPolicy
     attempts_left: int
+    counted_attempts: int
     retry_count: int
-    parameters: dict[str, Any] = field(repr=False)
+    blocked_count: int
+    parameters_json: str = field(repr=False)
     to_addresses: tuple[str, ...] = field(repr=False)
     cc_addresses: tuple[str, ...] = field(repr=False)
     bcc_addresses: tuple[str, ...] = field(repr=False)
@@ -225,7 +231,7 @@ class Settlement:
 
     outcome is the word for the attempt's entry (`accepted`, `rejected`, ..., `handed_back`,
     `render_error`); delay is how long a pending message waits. refunded: the claim was not the
-    message's fault and does not count.
+    message's fault and does not count. closed_gate: its answer closed the provider's gate.
     """
 
     claim: Claim
@@ -237,3 +243,4 @@ class Settlement:
     template_version: str | None = None
     delay: timedelta | None = None
     refunded: bool = False
+    closed_gate: bool = False

@@ -1,11 +1,14 @@
 """Delivery: claim, prepare, authorize, send, record.
 
-    draining    the claim loop and its send slots
-    preparing   a claimed message to bytes
-    sending     one message's way, up to its settlement
-    outcomes    what a result means for its message
-    writer      group commit of authorizations and records
-    tally       what a run did
+    draining     the claim loop
+    slots        how many messages are in flight
+    preparing    a claimed message to bytes
+    sending      one message's way, up to its settlement
+    rates        what providers say about their rate
+    gatekeeping  the pace of sending, and what the provider's gate is told
+    outcomes     what a result means for its message
+    writer       group commit of authorizations and records
+    tally        what a run did
 
 Owner of the question "what does this outcome mean"; statements live in `outbox`, providers in
 `providers`.
@@ -16,8 +19,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from postlease import providers, rendering
+from postlease import outbox, providers, rendering
 from postlease.delivery.draining import Drain, Times
+from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Sender
 from postlease.delivery.tally import Tally
@@ -82,13 +86,16 @@ def _drain(
     """A drain with all that its senders need; what they wrote is in the database at the end."""
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
-    with Writer(
-        writes, provider=provider.name, keeps_keys=provider.keeps_keys, needed=needed
-    ) as writer:
+    terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
+    with Writer(writes, terms) as writer:
+        gatekeeper = Gatekeeper(
+            writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
+        )
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),
             writer=writer,
             provider=provider,
+            gatekeeper=gatekeeper,
             tally=tally,
             needed=needed,
         )
@@ -96,6 +103,7 @@ def _drain(
             settings=settings,
             claims=claims,
             sender=sender,
+            gatekeeper=gatekeeper,
             provider=provider.name,
             tally=tally,
             times=times,

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from postlease import outbox
+from postlease import gate, outbox
+from postlease.delivery.gatekeeping import NEVER
 from postlease.delivery.sending import Deadline, Sender
+from postlease.delivery.slots import Slots
 from postlease.errors import UnavailableError
-from postlease.model import Blocked
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.database import Database
+    from postlease.delivery.gatekeeping import Gatekeeper, Turn
     from postlease.delivery.tally import Tally
-    from postlease.model import ClaimedMessage
+    from postlease.model import ClaimedMessage, Outcome
 
 _POLL_SECONDS = 1.0
-_GATHER_SECONDS = 0.05
 _SUSPECT_TURN_SECONDS = 10.0
 
 
@@ -44,48 +44,6 @@ class Times:
     linger_until: float
 
 
-class _Slots:
-    """Counts the messages in flight."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._in_flight = 0
-        self._changed = threading.Condition()
-
-    def take(self, number: int) -> None:
-        with self._changed:
-            self._in_flight += number
-
-    def give_back(self) -> None:
-        with self._changed:
-            self._in_flight -= 1
-            self._changed.notify()
-
-    def gather(self) -> int:
-        """Wait for a free slot, and a moment longer for a quarter of them: claims are batches."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._in_flight < self._size)
-            self._changed.wait_for(
-                lambda: (self._size - self._in_flight) * 4 >= self._size, _GATHER_SECONDS
-            )
-            return self._size - self._in_flight
-
-    def drain(self) -> None:
-        """Wait until nothing is in flight."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._in_flight == 0)
-
-    def wait(self, seconds: float) -> None:
-        """Wait for a message to end, at most so long."""
-        with self._changed:
-            self._changed.wait(max(seconds, 0))
-
-    @property
-    def in_flight(self) -> int:
-        with self._changed:
-            return self._in_flight
-
-
 class Drain:
     """One run of claim and send. Claims no more than can be sent at once: no hoard."""
 
@@ -95,6 +53,7 @@ class Drain:
         settings: Settings,
         claims: Database,
         sender: Sender,
+        gatekeeper: Gatekeeper,
         provider: str,
         tally: Tally,
         times: Times,
@@ -103,23 +62,24 @@ class Drain:
         self._settings = settings
         self._claims = claims
         self._sender = sender
+        self._gatekeeper = gatekeeper
         self._provider = provider
         self._tally = tally
         self._times = times
         self._worker = worker
         self._floors = outbox.Floors()
-        self._slots = _Slots(settings.send_slots)
-        self._blocked = threading.Event()
+        self._slots = Slots(settings.send_slots)
         self._suspects_at = 0.0
 
     def run(self) -> None:
         """Claim and send until nothing is due and lingering is over, or the time is short.
 
-        Returns when nothing is in flight any more. A provider that blocks the account ends the
-        claiming at once. UnavailableError if the database is away when lingering is over.
+        Returns when nothing is in flight any more. While the provider's gate is closed nothing is
+        sent but a probe, when one is due. UnavailableError if the database is away when lingering
+        is over.
         """
         with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
-            while self._has_time() and not self._blocked.is_set():
+            while self._has_time():
                 if self._turn(threads):
                     continue
                 if not self._slots.in_flight and not self._lingers():
@@ -153,9 +113,10 @@ class Drain:
         """Claim and start what is due; False if that was nothing."""
         try:
             every = _SUSPECT_TURN_SECONDS if self._slots.in_flight else _POLL_SECONDS
-            return self._suspect_turn(threads, every=every) or self._start(
-                threads, self._slots.gather()
-            )
+            if self._suspect_turn(threads, every=every):
+                return True
+            slots = self._gatekeeper.appetite(self._slots.gather())
+            return slots > 0 and (self._start(threads, slots) or self._probe_turn(threads))
         except UnavailableError as error:
             # A restart of the server is over soon; whoever lingers can wait for it.
             self._claims.discard()
@@ -177,6 +138,27 @@ class Drain:
         found = self._start(threads, 1, suspects=True)
         self._slots.drain()
         return found
+
+    def _probe_turn(self, threads: ThreadPoolExecutor) -> bool:
+        """One message through a closed gate, alone, if it is time; False if it is not.
+
+        A message that comes to no call answers nothing: then the next one is tried.
+        """
+        connection = self._claims.connection()
+        state = self._gatekeeper.look(connection)
+        if not state.probe_is_due or not outbox.waiting(connection):
+            return False
+        self._slots.drain()
+        probe = gate.take_probe(connection, self._provider) if self._has_time() else None
+        while probe and self._has_time():
+            asked_at = time.monotonic()
+            message = outbox.claim_probe(connection, self._claimant(), avoid=probe.avoid)
+            if message is None:
+                break
+            [flight] = self._launch(threads, [message], asked_at)
+            if flight.result() is not None:
+                return True
+        return False
 
     def _start(self, threads: ThreadPoolExecutor, slots: int, *, suspects: bool = False) -> bool:
         """Claim up to slots messages and put each on a thread; False if nothing was claimed."""
@@ -200,14 +182,32 @@ class Drain:
 
     def _launch(
         self, threads: ThreadPoolExecutor, messages: Sequence[ClaimedMessage], asked_at: float
-    ) -> None:
+    ) -> list[Future[Outcome | None]]:
         """Put each message on a thread of its own. asked_at: the monotonic second of the claim."""
         lease_ends_at = asked_at + self._settings.times.lease.total_seconds()
         deadline = Deadline(lease_ends_at, self._times.invocation_ends_at)
         self._slots.take(len(messages))
         self._tally.count("claimed", len(messages))
-        for message in messages:
-            threads.submit(self._fly, message, deadline)
+        turns = self._turns(messages, deadline, asked_at)
+        return [
+            threads.submit(self._fly, message, deadline, turn)
+            for message, turn in zip(messages, turns, strict=True)
+        ]
+
+    def _turns(
+        self, messages: Sequence[ClaimedMessage], deadline: Deadline, asked_at: float
+    ) -> list[Turn]:
+        try:
+            return self._gatekeeper.turns(
+                self._claims.connection(),
+                messages,
+                claimed_at=asked_at,
+                latest=deadline.latest_start(self._settings.times.needed_to_start),
+            )
+        except UnavailableError:
+            # They are claimed, and the writer may still be able to hand them back.
+            self._claims.discard()
+            return [NEVER for _ in messages]
 
     def _claimant(self) -> outbox.Claimant:
         return outbox.Claimant(
@@ -217,10 +217,9 @@ class Drain:
             max_attempts=self._settings.max_attempts,
         )
 
-    def _fly(self, message: ClaimedMessage, deadline: Deadline) -> None:
+    def _fly(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
         try:
-            if isinstance(self._sender.send(message, deadline), Blocked):
-                self._blocked.set()
+            return self._sender.send(message, deadline, turn)
         finally:
             self._slots.give_back()
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from postlease import backoff
+from postlease.errors import (
+    AttachmentError,
+    ConfigurationError,
+    InvalidInputError,
+    SenderNotAllowedError,
+    TemplateError,
+    TokenKeyUnknownError,
+    TokenMismatchError,
+    UnavailableError,
+)
 from postlease.model import (
     Accepted,
     Blocked,
@@ -23,9 +34,33 @@ if TYPE_CHECKING:
 
 THROTTLE_DELAY = timedelta(seconds=2)
 
+_NOT_ALLOWED = "sender_not_allowed"
+
+
+_COUNTS_RECIPIENTS = frozenset({"daily_quota"})
+"""Blocked for what is left of a number: a message with fewer recipients may still pass."""
+
+
+def judge(message: ClaimedMessage, outcome: Outcome, *, closed_gate: bool) -> Outcome:
+    """What outcome says of message, knowing whether it closed the provider's gate.
+
+    The gate was closed by this message before, was opened by another's answer since, and is closed
+    by this one again: then it is this message's own trouble, and not the account's.
+    """
+    match outcome:
+        case Blocked(code) if closed_gate and message.blocked_count and _is_telling(code):
+            return Rejected(code)
+        case _:
+            return outcome
+
 
 def settle(
-    message: ClaimedMessage, outcome: Outcome, *, template_version: str | None, chance: float
+    message: ClaimedMessage,
+    outcome: Outcome,
+    *,
+    template_version: str | None,
+    chance: float,
+    closed_gate: bool = False,
 ) -> Settlement | None:
     """The settlement of message after outcome; None leaves an unknown one as it is.
 
@@ -46,9 +81,12 @@ def settle(
         case Deferred(code):
             return deferred(message, code, chance=chance)
         case Unreachable(code):
-            return unreachable(message, code, chance=chance)
+            return _refunded(message, "unreachable", code, _short(chance))
         case Blocked(code):
-            return blocked(message, code, chance=chance)
+            return replace(
+                _refunded(message, "blocked", code, _short(chance)),
+                closed_gate=closed_gate and _is_telling(code),
+            )
         case Throttled(code):
             return _refunded(message, "throttled", code, THROTTLE_DELAY * (0.5 + chance))
         case Unknown():
@@ -66,14 +104,29 @@ def deferred(message: ClaimedMessage, code: str, *, chance: float) -> Settlement
     )
 
 
-def unreachable(message: ClaimedMessage, code: str, *, chance: float) -> Settlement:
-    """Try again later, at no cost: whoever was needed was not there."""
-    return _refunded(message, "unreachable", code, _backoff(message, chance))
+def unprepared(message: ClaimedMessage, error: Exception, *, chance: float) -> Settlement:
+    """What becomes of message when preparing it raised error: nothing has left yet.
 
-
-def blocked(message: ClaimedMessage, code: str, *, chance: float) -> Settlement:
-    """Try again later, at no cost: we may not send, whatever the message."""
-    return _refunded(message, "blocked", code, _backoff(message, chance))
+    What is the message's own fault ends it; what is true of every message costs it nothing; what
+    nobody foresaw is tried again and counts. Of that, only the type is kept: its text may hold
+    parameters.
+    """
+    match error:
+        case TemplateError():
+            return failed(message.claim, "render_error", outcome="render_error", code=error.code)
+        case AttachmentError():
+            return failed(message.claim, error.code, outcome=error.code)
+        case InvalidInputError() | SenderNotAllowedError():
+            code = "invalid_sender" if isinstance(error, InvalidInputError) else _NOT_ALLOWED
+            return failed(message.claim, "rejected", outcome="rejected", code=code)
+        case TokenKeyUnknownError() | TokenMismatchError():
+            return _refunded(message, "blocked", "token_key", _short(chance))
+        case ConfigurationError():
+            return _refunded(message, "blocked", "configuration", _short(chance))
+        case UnavailableError():
+            return _refunded(message, "unreachable", "dependency", _short(chance))
+        case _:
+            return deferred(message, f"unexpected_{type(error).__name__}", chance=chance)
 
 
 def failed(
@@ -92,5 +145,14 @@ def _refunded(message: ClaimedMessage, word: str, code: str, delay: timedelta) -
     return Settlement(message.claim, "pending", word, code=code, delay=delay, refunded=True)
 
 
+def _is_telling(code: str) -> bool:
+    return code not in _COUNTS_RECIPIENTS
+
+
+def _short(chance: float) -> timedelta:
+    """The first step, however often it was tried: the message has done nothing wrong."""
+    return backoff.delay_after(1, chance=chance)
+
+
 def _backoff(message: ClaimedMessage, chance: float) -> timedelta:
-    return backoff.delay_after(message.claim.attempt, chance=chance)
+    return backoff.delay_after(message.counted_attempts, chance=chance)

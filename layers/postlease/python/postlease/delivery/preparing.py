@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from postlease import addresses, attachments, mime, secret_store, suppression, tokens
-from postlease.errors import SenderNotAllowedError, TokenKeyUnknownError
+from postlease.errors import SenderNotAllowedError, TemplateError, TokenKeyUnknownError
 from postlease.model import Envelope, OutgoingMail
 from postlease.outbox import Addressee, Asked
 
@@ -62,7 +63,7 @@ class Preparer:
         do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made),
         InvalidInputError and SenderNotAllowedError (the message's own sender cannot be used).
         """
-        parameters = dict(message.parameters)
+        parameters = _parameters(message)
         if message.token is not None:
             parameters["link"] = self._link(message.token)
             parameters["valid_hours"] = self._settings.verify_token_lifetime // _HOUR
@@ -127,6 +128,15 @@ class Preparer:
     def _digests(self, envelope: Envelope) -> dict[str, bytes]:
         pepper = tokens.pepper(secret_store.read_text(self._settings.pepper_secret_arn))
         return {address: suppression.digest(pepper, address) for address in envelope.recipients}
+
+
+def _parameters(message: ClaimedMessage) -> dict[str, Any]:
+    """The parameters of message. PostgreSQL keeps numbers and depths that Python does not read."""
+    try:
+        parameters: dict[str, Any] = json.loads(message.parameters_json)
+    except (ValueError, RecursionError):
+        raise TemplateError("parameters_unreadable") from None
+    return parameters
 
 
 def _provider_key(message: ClaimedMessage) -> str:

@@ -1,4 +1,4 @@
-"""One claimed message's way: prepare, authorize, the last look at the clock, send, record."""
+"""One claimed message's way: prepare, wait its turn, authorize, a last look, send, record."""
 
 from __future__ import annotations
 
@@ -8,23 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postlease.delivery import outcomes
-from postlease.errors import (
-    AttachmentError,
-    InvalidInputError,
-    PostleaseError,
-    SenderNotAllowedError,
-    TemplateError,
-    TokenKeyUnknownError,
-    TokenMismatchError,
-    UnavailableError,
-)
-from postlease.model import Outcome, Settlement, Unknown
+from postlease.errors import PostleaseError, UnavailableError
+from postlease.model import Blocked, Outcome, Settlement, Unknown
 from postlease.telemetry import logger, message_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
+    from postlease.delivery.gatekeeping import Gatekeeper, Turn
     from postlease.delivery.preparing import PreparedMail, Preparer
     from postlease.delivery.tally import Tally
     from postlease.delivery.writer import Writer
@@ -45,8 +37,11 @@ class Deadline:
 
     def has_room(self, needed: timedelta) -> bool:
         """Whether a call that takes needed would end before both."""
-        left = min(self.lease_ends_at, self.invocation_ends_at) - time.monotonic()
-        return left >= needed.total_seconds()
+        return time.monotonic() <= self.latest_start(needed)
+
+    def latest_start(self, needed: timedelta) -> float:
+        """The monotonic second until which a call that takes needed may begin."""
+        return min(self.lease_ends_at, self.invocation_ends_at) - needed.total_seconds()
 
 
 class Sender:
@@ -58,22 +53,24 @@ class Sender:
         preparer: Preparer,
         writer: Writer,
         provider: Provider,
+        gatekeeper: Gatekeeper,
         tally: Tally,
         needed: timedelta,
     ) -> None:
         self._preparer = preparer
+        self._gatekeeper = gatekeeper
         self._writer = writer
         self._provider = provider
         self._tally = tally
         self._needed = needed
 
-    def send(self, message: ClaimedMessage, deadline: Deadline) -> Outcome | None:
-        """Take message as far as its lease allows; never raises.
+    def send(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
+        """Take message as far as its lease and the gate allow, at its turn; never raises.
 
         Answers the provider's outcome, or None if no call was made.
         """
         try:
-            return self._send(message, deadline)
+            return self._send(message, deadline, turn)
         except UnavailableError:
             # The writer gave up: the lease is over, and the reaper knows what to do.
             self._log("unavailable", message, warning=True)
@@ -81,10 +78,18 @@ class Sender:
             self._log("unexpected", message, {"code": type(error).__name__}, warning=True)
         return None
 
-    def _send(self, message: ClaimedMessage, deadline: Deadline) -> Outcome | None:
+    def _send(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
+        latest = deadline.latest_start(self._needed)
+        if turn.starts_at > latest:
+            self._settle(message, outcomes.handed_back(message.claim), deadline)
+            return None
         prepared = self._prepare(message)
         if isinstance(prepared, Settlement):
             self._settle(message, prepared, deadline)
+            return None
+        waited = self._gatekeeper.wait_for_turn(message, turn, latest=latest)
+        if waited is None:
+            self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
         verdict = self._writer.authorize(prepared.asked, until=deadline.lease_ends_at)
         if verdict is None:
@@ -95,7 +100,8 @@ class Sender:
             if verdict.word != "no_room":
                 self._tally.count("failed")
             return None
-        if not deadline.has_room(self._needed):
+        in_turn = self._gatekeeper.take_turn(message, waited, latest=latest)
+        if not in_turn or not deadline.has_room(self._needed):
             # The database said go, and then its answer was late: whatever it checked is stale.
             self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
@@ -115,40 +121,36 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - the call may have left, so this is not a failure
             outcome = Unknown(f"unexpected_{type(error).__name__}")
         self._tally.time_send((time.monotonic() - started) * 1000)
+        closed_gate = isinstance(outcome, Blocked) and self._note(message, outcome, deadline)
+        outcome = outcomes.judge(message, outcome, closed_gate=closed_gate)
         settlement = outcomes.settle(
             message,
             outcome,
             template_version=prepared.template_version,
             chance=random.random(),  # noqa: S311 - jitter, not a secret
+            closed_gate=closed_gate,
         )
         if settlement is None:
             self._log("unknown", message, {"code": getattr(outcome, "code", None)}, warning=True)
         else:
             self._settle(message, settlement, deadline)
+        if not isinstance(outcome, Blocked):
+            self._note(message, outcome, deadline)
         return outcome
+
+    def _note(self, message: ClaimedMessage, outcome: Outcome, deadline: Deadline) -> bool:
+        return self._gatekeeper.note(message, outcome, until=deadline.lease_ends_at)
 
     def _prepare(self, message: ClaimedMessage) -> PreparedMail | Settlement:
         """The prepared mail, or what becomes of a message that cannot be one."""
-        claim = message.claim
-        chance = random.random()  # noqa: S311 - jitter, not a secret
         try:
             return self._preparer.prepare(message)
-        except TemplateError as error:
-            return outcomes.failed(claim, "render_error", outcome="render_error", code=error.code)
-        except InvalidInputError:
-            return outcomes.failed(claim, "rejected", outcome="rejected", code="invalid_sender")
-        except SenderNotAllowedError:
-            return outcomes.failed(claim, "rejected", outcome="rejected", code="sender_not_allowed")
-        except AttachmentError as error:
-            return outcomes.failed(claim, error.code, outcome=error.code)
-        except (TokenKeyUnknownError, TokenMismatchError):
-            return outcomes.blocked(message, "token_key", chance=chance)
-        except UnavailableError:
-            return outcomes.unreachable(message, "dependency", chance=chance)
         except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
-            code = f"unexpected_{type(error).__name__}"
-            self._log("unexpected", message, {"code": code}, warning=True)
-            return outcomes.deferred(message, code, chance=chance)
+            chance = random.random()  # noqa: S311 - jitter, not a secret
+            settlement = outcomes.unprepared(message, error, chance=chance)
+            if settlement.outcome == "deferred":
+                self._log("unexpected", message, {"code": settlement.code}, warning=True)
+            return settlement
 
     def _settle(self, message: ClaimedMessage, settlement: Settlement, deadline: Deadline) -> None:
         accepted = settlement.status == "sent"
@@ -158,7 +160,10 @@ class Sender:
             "provider_message_id": settlement.provider_message_id,
         }
         try:
-            held = self._writer.record(settlement, until=deadline.lease_ends_at)
+            # What was accepted is ours to record until the reaper's grace is over, and that is
+            # later than this invocation; anything else is another worker's after the lease.
+            until = deadline.invocation_ends_at if accepted else deadline.lease_ends_at
+            held = self._writer.record(settlement, until=until)
         except PostleaseError:
             held = False
         if not held:

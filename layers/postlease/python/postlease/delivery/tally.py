@@ -18,7 +18,7 @@ class Tally:
     Words: `claimed`; the outcome of each attempt (`accepted`, `rejected`, `deferred`,
     `unreachable`, `throttled`, `blocked`, `unknown`, `render_error`, ...); verdicts other than go
     (`expired`, `superseded`, `suppressed`, `no_room`); `handed_back`, `lease_lost`,
-    `accepted_unrecorded`, `unexpected`; and the resulting `sent` and `failed`.
+    `accepted_unrecorded`, `unexpected`; `gate_closed`; and the resulting `sent` and `failed`.
 
     wait_milliseconds is from due to the call, latency_milliseconds from due to accepted. unseen
     are the ids that a run was given by name and could not look at.
@@ -70,6 +70,7 @@ class Tally:
             "AcceptedUnrecorded": count["accepted_unrecorded"],
             "LeaseLost": count["lease_lost"],
             "Unexpected": count["unexpected"],
+            "GatePauses": count["gate_closed"],
             "FailedRate": count["failed"] / ended if ended else 0.0,
         }
 

@@ -2,7 +2,7 @@
 
 There is no timer. A lone request is written at once; those that arrive while a commit is under way
 share the next one. Records go before authorizations: an accepted mail that is not yet recorded is
-the one thing that must not wait.
+the one thing that must not wait. What is asked of the gate goes in between, a statement each.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from postlease import outbox
-from postlease.errors import PostleaseError, UnavailableError
+from postlease.errors import DatabaseError, PostleaseError, UnavailableError
 from postlease.model import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
     from types import TracebackType
     from typing import Self
     from uuid import UUID
@@ -45,6 +44,14 @@ class _Request(Generic[Item, Result]):
     claim: Claim
     until: float
     answer: Future[Result] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _GateCall:
+    """A statement about the gate, asked for on behalf of one message."""
+
+    message_id: UUID
+    call: Callable[[Connection], Any]
 
 
 class _Line(Generic[Item, Result]):
@@ -79,9 +86,7 @@ class Writer:
     until the request's time is over; a batch that fails is replayed row by row.
     """
 
-    def __init__(
-        self, database: Database, *, provider: str, keeps_keys: bool, needed: timedelta
-    ) -> None:
+    def __init__(self, database: Database, terms: outbox.Terms) -> None:
         self._database = database
         self._wake = threading.Condition()
         self._closed = False
@@ -89,15 +94,16 @@ class Writer:
         def authorize(
             connection: Connection, asked: list[outbox.Asked]
         ) -> Callable[[UUID], outbox.Verdict | None]:
-            verdicts = outbox.authorize(
-                connection, asked, provider=provider, keeps_keys=keeps_keys, needed=needed
-            )
-            return verdicts.get
+            return outbox.authorize(connection, asked, terms).get
 
         def record(connection: Connection, settlements: list[Settlement]) -> Callable[[UUID], bool]:
             return outbox.record(connection, settlements).__contains__
 
+        def ask_gate(connection: Connection, asked: list[_GateCall]) -> Callable[[UUID], Any]:
+            return {one.message_id: one.call(connection) for one in asked}.__getitem__
+
         self._asks = _Line[outbox.Asked, outbox.Verdict | None](authorize)
+        self._gate_calls = _Line[_GateCall, Any](ask_gate)
         self._records = _Line[Settlement, bool](record)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -132,6 +138,17 @@ class Writer:
         """
         return self._submit(self._records, _Request(settlement, settlement.claim, until))
 
+    def ask_gate(
+        self, claim: Claim, call: Callable[[Connection], Result], *, until: float
+    ) -> Result:
+        """What call answers on the writer's connection; it may be repeated.
+
+        Raises UnavailableError if the database did not answer until then.
+        """
+        asked = _Request[_GateCall, Result](_GateCall(claim.message_id, call), claim, until)
+        answer: Result = self._submit(self._gate_calls, asked)
+        return answer
+
     def _submit(self, line: _Line[Item, Result], request: _Request[Item, Result]) -> Result:
         with self._wake:
             line.put(request)
@@ -141,12 +158,18 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._closed or self._records or self._asks)
-                records, asks = self._records.take(), []
+                self._wake.wait_for(
+                    lambda: self._closed or self._records or self._gate_calls or self._asks
+                )
+                records, gate_calls, asks = self._records.take(), [], []
                 if not records:
+                    gate_calls = self._gate_calls.take()
+                if not records and not gate_calls:
                     asks = self._asks.take()
             if records:
                 self._write(self._records, records)
+            elif gate_calls:
+                self._write(self._gate_calls, gate_calls)
             elif asks:
                 self._write(self._asks, asks)
             else:
@@ -162,6 +185,10 @@ class Writer:
                 batch = self._give_up_late(batch, error)
                 time.sleep(_PAUSE_SECONDS)
             except Exception as error:  # noqa: BLE001 - one bad row must cost only itself
+                if len(batch) == 1 and _may_pass(error):
+                    batch = self._give_up_late(batch, error)
+                    time.sleep(_PAUSE_SECONDS)
+                    continue
                 self._replay(line, batch, error)
                 return
             else:
@@ -170,7 +197,7 @@ class Writer:
                 return
 
     def _give_up_late(
-        self, batch: list[_Request[Item, Result]], error: UnavailableError
+        self, batch: list[_Request[Item, Result]], error: Exception
     ) -> list[_Request[Item, Result]]:
         now = time.monotonic()
         for request in batch:
@@ -188,6 +215,11 @@ class Writer:
             known = isinstance(error, PostleaseError)
             # A driver's own error may quote the row.
             batch[0].answer.set_exception(error if known else _unexpected(error))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether repeating may help: the row itself is not refused, as in class 22 or 23."""
+    return isinstance(error, DatabaseError) and (error.sqlstate or "22")[:2] not in {"22", "23"}
 
 
 def _unexpected(error: Exception) -> PostleaseError:

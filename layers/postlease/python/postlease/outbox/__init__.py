@@ -21,8 +21,9 @@ from postlease.outbox.claiming import (
     claim_named,
     claim_probe,
     suspects_due,
+    waiting,
 )
-from postlease.outbox.dispatching import Addressee, Asked, Verdict, authorize
+from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
 from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede
 from postlease.outbox.operating import (
     MessageState,
@@ -57,6 +58,7 @@ __all__ = [
     "Reaped",
     "ResolveWord",
     "RetryWord",
+    "Terms",
     "Verdict",
     "Wanted",
     "authorize",
@@ -80,4 +82,5 @@ __all__ = [
     "settle_accepted",
     "supersede",
     "suspects_due",
+    "waiting",
 ]

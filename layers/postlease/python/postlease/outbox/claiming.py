@@ -79,10 +79,12 @@ _TAKE: LiteralString = """, claimed AS (
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
-       c.template, c.locale, c.parameters, c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
+       c.template, c.locale, c.parameters::text AS parameters,
+       c.to_addresses, c.cc_addresses, c.bcc_addresses,
+       c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count, c.blocked_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
+       c.attempt_count - c.refunded_count AS counted_attempts,
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
        (SELECT jsonb_agg(jsonb_build_object(
             'filename', a.filename, 'content_type', a.content_type, 'storage_ref', a.storage_ref,
@@ -104,6 +106,16 @@ SELECT EXISTS (
       AND m.status = 'pending'
       AND m.available_at <= now()
 ) AS due
+"""
+
+
+WAITING: LiteralString = """-- outbox.waiting
+SELECT EXISTS (
+    SELECT FROM postlease.email_messages AS m
+    WHERE m.finished_at IS NULL
+      AND m.status = 'pending'
+      AND m.available_at <= now()
+) AS waiting
 """
 
 
@@ -204,20 +216,21 @@ def claim_probe(
 ) -> ClaimedMessage | None:
     """Lease the one message that may pass a closed gate, and commit.
 
-    Call it only with the probe in hand. avoid is the message that closed the gate: it is taken
-    only if nothing else is due.
+    Call it only with the probe in hand and nothing in flight. avoid is the message that closed the
+    gate: it is taken only if nothing else is due. So is a message that a lost worker held before.
     """
     for left_out in (avoid, None) if avoid else (None,):
-        parameters = {
-            **claimant.parameters(),
-            "slots": 1,
-            "suspects": False,
-            "probing": True,
-            "avoid": left_out,
-            **Floors().parameters(),
-        }
-        if found := _run(connection, CLAIM, claimant, parameters):
-            return found[0]
+        for suspects in (False, True):
+            parameters = {
+                **claimant.parameters(),
+                "slots": 1,
+                "suspects": suspects,
+                "probing": True,
+                "avoid": left_out,
+                **Floors().parameters(),
+            }
+            if found := _run(connection, CLAIM, claimant, parameters):
+                return found[0]
     return None
 
 
@@ -250,6 +263,13 @@ def suspects_due(connection: Connection) -> bool:
     return bool(row and row["due"])
 
 
+def waiting(connection: Connection) -> bool:
+    """Whether any message is due, whatever keeps it from being claimed."""
+    with translated_errors():
+        row = connection.execute(WAITING).fetchone()
+    return bool(row and row["waiting"])
+
+
 def _claimed(row: Row, owner: str) -> ClaimedMessage:
     return ClaimedMessage(
         claim=Claim(row["id"], owner, row["attempt_count"]),
@@ -261,8 +281,10 @@ def _claimed(row: Row, owner: str) -> ClaimedMessage:
         locale=row["locale"],
         delivery=row["delivery"],
         retry_count=row["retry_count"],
+        blocked_count=row["blocked_count"],
         attempts_left=row["attempts_left"],
-        parameters=row["parameters"],
+        counted_attempts=row["counted_attempts"],
+        parameters_json=row["parameters"],
         to_addresses=tuple(row["to_addresses"]),
         cc_addresses=tuple(row["cc_addresses"]),
         bcc_addresses=tuple(row["bcc_addresses"]),

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 TOKEN_LIFE_LEFT = timedelta(minutes=5)
 """A link that dies before its reader can open it is not sent."""
 
+NO_ROOM_WAIT = timedelta(seconds=10)
+"""What is too slow to prepare now is not tried again at once."""
+
 KEY_LIFETIME = timedelta(hours=23)
 """Providers keep a key for 24 hours; an hour pays for clocks and waits."""
 
-Word: TypeAlias = Literal["go", "expired", "superseded", "suppressed", "outcome_unknown", "no_room"]
+Word: TypeAlias = Literal[
+    "go", "expired", "superseded", "suppressed", "outcome_unknown", "attempts_exhausted", "no_room"
+]
 
 # Repeating it is safe: a claim that was told to go is told so again as long as it is held.
 AUTHORIZE: LiteralString = """-- outbox.authorize
@@ -32,7 +37,12 @@ WITH held AS MATERIALIZED (
            m.keyed_since IS NOT NULL AND (
                NOT %(keeps_keys)s OR m.provider <> %(provider)s
                OR m.keyed_since <= now() - %(key_lifetime)s::interval) AS key_is_lost,
-           m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat
+           m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat,
+           m.attempt_count - m.refunded_count > coalesce(m.max_attempts, %(max_attempts)s)
+               AS is_used_up,
+           -- Twice it took too long before: the third time it is the message's own doing.
+           m.attempts->-1->>'outcome' = 'no_room' AND m.attempts->-2->>'outcome' = 'no_room'
+               AS is_slow
     FROM postlease.email_messages AS m
     WHERE m.id = ANY (%(ids)s::uuid[])
       AND m.status = 'sending'
@@ -50,12 +60,13 @@ WITH held AS MATERIALIZED (
       AND NOT (s.reason = 'complaint' AND h.priority = 0)
     GROUP BY h.id
 ), judged AS (
-    SELECT h.id, h.key_is_lost, coalesce(s.digests, '{}') AS struck, CASE
+    SELECT h.id, h.key_is_lost, h.is_slow, coalesce(s.digests, '{}') AS struck, CASE
         WHEN t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL THEN 'superseded'
         WHEN h.expires_at <= now() THEN 'expired'
         WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'
         WHEN s.to_count = h.to_count THEN 'suppressed'
         WHEN h.key_is_lost AND NOT h.may_repeat THEN 'outcome_unknown'
+        WHEN h.is_used_up THEN 'attempts_exhausted'
         WHEN h.lease_expires_at < now() + %(needed)s::interval THEN 'no_room'
         ELSE 'go' END AS verdict
     FROM held AS h
@@ -66,10 +77,14 @@ UPDATE postlease.email_messages AS m
 SET status = CASE j.verdict
         WHEN 'go' THEN 'sending' WHEN 'no_room' THEN 'pending' ELSE 'failed' END,
     failure_reason = CASE WHEN j.verdict NOT IN ('go', 'no_room') THEN j.verdict END,
-    refunded_count = m.refunded_count + CASE j.verdict WHEN 'no_room' THEN 1 ELSE 0 END,
+    refunded_count = m.refunded_count
+        + CASE WHEN j.verdict = 'no_room' AND NOT coalesce(j.is_slow, false) THEN 1 ELSE 0 END,
+    available_at = CASE j.verdict
+        WHEN 'no_room' THEN now() + %(no_room_wait)s::interval ELSE m.available_at END,
     attempts = CASE j.verdict
         WHEN 'go' THEN m.attempts
-        ELSE postlease.attempts_with(m, j.verdict, NULL, NULL, j.verdict = 'no_room') END,
+        ELSE postlease.attempts_with(m, j.verdict, NULL, NULL,
+            j.verdict = 'no_room' AND NOT coalesce(j.is_slow, false)) END,
     dispatched_at = CASE j.verdict WHEN 'go' THEN now() END,
     unknown_count = m.unknown_count
         + CASE WHEN j.verdict = 'go' AND j.key_is_lost THEN 1 ELSE 0 END,
@@ -83,6 +98,20 @@ FROM judged AS j
 WHERE m.id = j.id AND m.id = ANY (%(ids)s::uuid[])
 RETURNING m.id, j.verdict, j.struck
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a run sends: through whom, and what a call needs.
+
+    keeps_keys: provider honours idempotency keys. needed: what must be left of a lease.
+    max_attempts: of a message that has no number of its own.
+    """
+
+    provider: str
+    keeps_keys: bool
+    needed: timedelta
+    max_attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +138,14 @@ class Verdict:
     struck: frozenset[bytes] = field(repr=False)
 
 
-def authorize(
-    connection: Connection,
-    asked: Sequence[Asked],
-    *,
-    provider: str,
-    keeps_keys: bool,
-    needed: timedelta,
-) -> dict[UUID, Verdict]:
+def authorize(connection: Connection, asked: Sequence[Asked], terms: Terms) -> dict[UUID, Verdict]:
     """Settle every claim asked and commit; no message may stand in asked twice.
 
-    `go`: the dispatch mark is set, and the call to provider may leave if it starts within the
-    lease. `expired`, `superseded`, `suppressed`: failed with that reason. `outcome_unknown`: an
-    earlier attempt was never answered, its key is lost (keeps_keys tells whether provider has any)
-    and the policy allows no repeat; failed. `no_room`: less than needed is left of the lease, so
-    the message is pending again, refunded. A message that is missing from the answer is not ours
+    `go`: the dispatch mark is set, and the call may leave if it starts within the lease.
+    `expired`, `superseded`, `suppressed`, `attempts_exhausted`: failed with that reason.
+    `outcome_unknown`: an earlier attempt was never answered, its key is lost and the policy allows
+    no repeat; failed. `no_room`: too little is left of the lease, so the message is pending again,
+    refunded but for the third time in a row. A message that is missing from the answer is not ours
     any more.
     """
     claims = [entry.claim for entry in asked]
@@ -135,10 +157,12 @@ def authorize(
         "addressee_ids": [message_id for message_id, _ in addressees],
         "digests": [addressee.digest for _, addressee in addressees],
         "is_to": [addressee.is_to for _, addressee in addressees],
-        "provider": provider,
-        "keeps_keys": keeps_keys,
+        "provider": terms.provider,
+        "keeps_keys": terms.keeps_keys,
         "key_lifetime": KEY_LIFETIME,
-        "needed": needed,
+        "max_attempts": terms.max_attempts,
+        "no_room_wait": NO_ROOM_WAIT,
+        "needed": terms.needed,
         "token_life_left": TOKEN_LIFE_LEFT,
     }
     with translated_errors():

@@ -26,6 +26,20 @@ class Provider(Protocol):
         """Whether one idempotency key is never sent twice: then an unknown may be asked again."""
         ...
 
+    def get_ready(self) -> None:
+        """Do what can be done before the first mail, so that a call leaves when it is its turn.
+
+        Raises nothing: what went wrong is met again by `send`.
+        """
+        ...
+
+    def sending_rate(self) -> float | None:
+        """How many recipients a second it takes from us, asked anew; None if it tells no rate.
+
+        UnavailableError if it does not answer: it may tell one later.
+        """
+        ...
+
     def send(self, mail: OutgoingMail) -> Outcome:
         """Hand mail over, once, without a retry, within connect and read timeout together.
 

@@ -68,6 +68,12 @@ class ResendProvider:
         self._idle: list[http.client.HTTPConnection] = []
         weakref.finalize(self, _close_all, self._idle)
 
+    def get_ready(self) -> None:
+        """Nothing to do: the connection is made by the first mail of each thread."""
+
+    def sending_rate(self) -> None:
+        """Resend tells none: it counts requests, and answers 429 to what is too fast."""
+
     def send(self, mail: OutgoingMail) -> Outcome:
         """One request, one answer; see `resend_answers` for what the answers mean."""
         if len(mail.content) > LARGEST:

@@ -6,9 +6,11 @@ are two tags: `postlease-id` and `postlease-attempt`.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
+from postlease.errors import UnavailableError
 from postlease.model import Accepted, Blocked, Outcome, Rejected, Unknown, Unreachable
 from postlease.providers.ses_answers import classify
 
@@ -46,7 +48,13 @@ class SesProvider:
         if len(mail.content) > LARGEST:
             return Rejected("too_large")
         try:
-            answer = self._connected().send_email(**self._request(mail))
+            client = self._connected()
+        except BotoCoreError as error:
+            return _without_answer(error)
+        except Exception:  # noqa: BLE001 - whatever it is, nothing has left, and no mail can
+            return Blocked("client_unusable")
+        try:
+            answer = client.send_email(**self._request(mail))
         except ClientError as error:
             return classify(
                 code=str(error.response.get("Error", {}).get("Code", "")),
@@ -58,6 +66,24 @@ class SesProvider:
             return _without_answer(error)
         identifier = answer.get("MessageId")
         return Accepted(identifier) if identifier else Unknown("unreadable_answer")
+
+    def get_ready(self) -> None:
+        """Make the client: it takes long enough for calls to pile up behind it."""
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+
+        with contextlib.suppress(BotoCoreError):
+            self._connected()
+
+    def sending_rate(self) -> float | None:
+        """The account's MaxSendRate (GetAccount), which counts recipients."""
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+        try:
+            quota = self._connected().get_account().get("SendQuota", {})
+        except (BotoCoreError, ClientError) as error:
+            raise UnavailableError(f"SES tells no rate: {type(error).__name__}") from None
+        rate = quota.get("MaxSendRate", 0)
+        return rate if rate > 0 else None
 
     def _request(self, mail: OutgoingMail) -> SendEmailRequestTypeDef:
         tags = {

@@ -11,7 +11,14 @@ import re
 from dataclasses import dataclass
 
 from postlease.model import Blocked, Outcome, Rejected, Throttled, Unknown, Unreachable
-from postlease.providers.wording import DAILY_QUOTA, PAUSED, SENDING_RATE, SUSPENDED, unverified
+from postlease.providers.wording import (
+    DAILY_QUOTA,
+    PAUSED,
+    SENDING_RATE,
+    SUSPENDED,
+    unverified,
+    without_addresses,
+)
 
 _THROTTLES = frozenset(
     {
@@ -126,4 +133,5 @@ def classify(*, code: str, status: int, text: str, sender: str) -> Outcome:
     slug = re.sub(r"(exception)?$", "", code.rpartition("#")[2].partition(":")[0].lower(), count=1)
     if slug in _ABOUT_A_MESSAGE and (outcome := unverified(text, sender)) is not None:
         return outcome
-    return next(row.outcome for row in _TABLE if row.fits(slug, status, text))
+    words = without_addresses(text)
+    return next(row.outcome for row in _TABLE if row.fits(slug, status, words))

@@ -51,6 +51,12 @@ class SmtpProvider:
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()
 
+    def get_ready(self) -> None:
+        """Nothing to do: a mail has a connection of its own."""
+
+    def sending_rate(self) -> None:
+        """A relay tells no rate."""
+
     def send(self, mail: OutgoingMail) -> Outcome:
         """One conversation, at most connect and read timeout together long."""
         talk = Conversation(self._relay, self._times, mail, tls=lambda: self._tls)

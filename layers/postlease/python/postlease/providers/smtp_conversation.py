@@ -124,6 +124,9 @@ class Conversation:
             raise EndedError(Unreachable("connect_timeout")) from None
         except OSError:
             raise EndedError(Unreachable("connect_failed")) from None
+        except UnicodeError:
+            # A host name that cannot be looked up at all is a wrong setting.
+            raise EndedError(Blocked("host_unusable")) from None
         if relay.security != "tls":
             return plain
         try:

@@ -19,7 +19,14 @@ from postlease.model import (
     Unknown,
     Unreachable,
 )
-from postlease.providers.wording import DAILY_QUOTA, PAUSED, SENDING_RATE, SUSPENDED, unverified
+from postlease.providers.wording import (
+    DAILY_QUOTA,
+    PAUSED,
+    SENDING_RATE,
+    SUSPENDED,
+    unverified,
+    without_addresses,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -87,7 +94,18 @@ def classify(step: Step, code: int, text: bytes, *, sender: str) -> Outcome | No
     if code not in range(400, 600):
         return (Unknown if step is Step.TEXT else Unreachable)("unreadable_answer")
     words = text.decode("ascii", "replace")
-    by_text = next(
+    by_text = _by_text(without_addresses(words)) if _is_about_us(step, code) else None
+    general = by_text or unverified(words, sender) or _BY_CODE.get(code)
+    return general or (_NOT_NOW if code < 500 else _NEVER)[step]
+
+
+def _is_about_us(step: Step, code: int) -> bool:
+    """Whether a phrase may speak of our account. A mailbox that is disabled is its owner's."""
+    return code < 500 or step is not Step.RECIPIENT
+
+
+def _by_text(words: str) -> Outcome | None:
+    return next(
         (
             outcome
             for phrase, outcome in _BY_TEXT.items()
@@ -95,5 +113,3 @@ def classify(step: Step, code: int, text: bytes, *, sender: str) -> Outcome | No
         ),
         None,
     )
-    general = by_text or unverified(words, sender) or _BY_CODE.get(code)
-    return general or (_NOT_NOW if code < 500 else _NEVER)[step]

@@ -14,8 +14,14 @@ SENDING_RATE = r"(sending|send) rate|rate (limit )?exceeded"
 SUSPENDED = r"\b(sending|account)\b.{0,30}\b(suspended|shut ?down)"
 PAUSED = r"\b(sending|account)\b.{0,30}\b(paused|disabled|under review)"
 
+_ADDRESS = re.compile(r"\S*@\S*")
 _UNVERIFIED = re.compile(r"not verified", re.IGNORECASE)
 _FAILED_IDENTITIES = re.compile(r"identities failed the check[^:]*:(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def without_addresses(text: str) -> str:
+    """text with each address left out: whoever owns one chose its words."""
+    return _ADDRESS.sub(" ", text)
 
 
 def unverified(text: str, sender: str) -> Outcome | None:

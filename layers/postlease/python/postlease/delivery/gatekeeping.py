@@ -1,0 +1,249 @@
+"""What one run knows of its provider's gate: when it may send, and what it has to tell.
+
+The truth is the gate's row. Here is the last look at it, so that good times cost no statement.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from postlease import gate
+from postlease.delivery.rates import told_rate
+from postlease.errors import PostleaseError, UnavailableError
+from postlease.model import Blocked, Throttled, Unknown, Unreachable
+from postlease.telemetry import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postlease.database import Connection
+    from postlease.delivery.tally import Tally
+    from postlease.delivery.writer import Writer
+    from postlease.model import ClaimedMessage, Outcome
+    from postlease.providers import Provider
+
+_LOOK_SECONDS = 10.0
+_TELL_SECONDS = 1.0
+
+_AHEAD_SECONDS = 0.5
+"""How much of the rate one worker holds claimed: what it holds, nothing more urgent can pass."""
+
+_LEAD_SECONDS = 0.1
+"""Permission to send is asked so long before the slot, so that the call itself is on time."""
+
+_LATE_SECONDS = 0.1
+"""A slot that was missed by more is not used: late calls would come in a burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """When a claimed message may leave, in monotonic seconds. starts_at is infinite for never."""
+
+    claimed_at: float
+    starts_at: float
+    is_paced: bool
+
+
+NEVER = Turn(-math.inf, math.inf, is_paced=True)
+"""The turn of a message that is handed back."""
+
+
+class Gatekeeper:
+    """Paces one run's messages and tells the gate of their answers; for any number of threads."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        provider: Provider,
+        tally: Tally,
+        own_limit: float | None,
+    ) -> None:
+        """own_limit: recipients a second that we allow ourselves, whatever the provider does."""
+        self._writer = writer
+        self._provider = provider
+        self._tally = tally
+        self._own_limit = own_limit
+        self._lock = threading.Lock()
+        self._rate: float | None = None
+        self._looked_at = -math.inf
+        self._reserved_until = -math.inf
+        self._is_troubled = False
+        self._told_at = -math.inf
+        self._closed_at = -math.inf
+
+    def look(self, connection: Connection) -> gate.GateState:
+        """The gate as it is now."""
+        asked_at = time.monotonic()
+        state = gate.look(connection, self._provider.name)
+        with self._lock:
+            self._looked_at = asked_at
+            self._rate = state.rate_per_second
+            self._is_troubled = state.closed or state.failures_in_a_row > 0
+            self._closed_at = asked_at if state.closed else -math.inf
+        return state
+
+    def appetite(self, slots: int) -> int:
+        """How many messages to claim with so many slots free; 0 while the rate is used up."""
+        if self._rate is None:
+            return slots
+        if self._reserved_until - _AHEAD_SECONDS > time.monotonic():
+            return 0
+        return min(slots, max(1, int(self._rate * _AHEAD_SECONDS)))
+
+    def turns(
+        self,
+        connection: Connection,
+        messages: Sequence[ClaimedMessage],
+        *,
+        claimed_at: float,
+        latest: float,
+    ) -> list[Turn]:
+        """When each of messages may leave, by its recipients; its call must begin before latest.
+
+        Never, for what cannot do so: no slot is reserved for it.
+        """
+        if messages and time.monotonic() - self._looked_at > _LOOK_SECONDS:
+            self._learn_rate(connection)
+            self.look(connection)
+        unpaced = [Turn(claimed_at, claimed_at, is_paced=False) for _ in messages]
+        if not messages or self._rate is None:
+            return unpaced
+        self._provider.get_ready()
+        asked_at = time.monotonic()
+        room = max(latest - asked_at, 0)
+        fitting = _fitting(messages, room * self._rate)
+        slots = gate.reserve(
+            connection,
+            self._provider.name,
+            recipients=sum(map(_recipients, fitting)),
+            within=timedelta(seconds=room),
+        )
+        if slots is None:
+            return unpaced
+        starts_at = asked_at + slots.wait
+        turns = []
+        for message in fitting if slots.taken else ():
+            turns.append(Turn(claimed_at, starts_at, is_paced=True))
+            starts_at += _recipients(message) * slots.spacing
+        self._reserved_until = starts_at
+        return turns + [NEVER] * (len(messages) - len(turns))
+
+    def wait_for_turn(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> Turn | None:
+        """Wait until it is nearly message's turn; None if it is not to be sent by this claim.
+
+        That is so if its slot lies beyond latest, or the gate was closed after the claim. A slot
+        that was missed is replaced by a new one.
+        """
+        if turn.is_paced:
+            turn = self._in_time(message, turn, latest=latest)
+            if turn.starts_at > latest:
+                return None
+            _sleep_until(turn.starts_at - _LEAD_SECONDS)
+        return None if self._closed_at > turn.claimed_at else turn
+
+    def take_turn(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> bool:
+        """Wait until it is exactly message's turn; False if there is none before latest.
+
+        To be asked last: whoever was held up for long after that calls in a burst with others.
+        """
+        while turn.is_paced:
+            turn = self._in_time(message, turn, latest=latest)
+            if turn.starts_at > latest:
+                return False
+            _sleep_until(turn.starts_at)
+            if time.monotonic() <= turn.starts_at + _LATE_SECONDS:
+                break
+        return True
+
+    def note(self, message: ClaimedMessage, outcome: Outcome, *, until: float) -> bool:
+        """Tell the gate of outcome, where that can matter; whether it closed the gate.
+
+        An ordinary answer matters while there is trouble, of which we may not know: so it is told
+        once a second. Raises nothing: a gate that cannot be told learns from the next answer.
+        """
+        if isinstance(outcome, Unknown):
+            return False
+        is_answer = not isinstance(outcome, Blocked | Unreachable)
+        if is_answer and not isinstance(outcome, Throttled) and not self._is_due():
+            return False
+        name, message_id = self._provider.name, message.claim.message_id
+        try:
+            closed = self._writer.ask_gate(
+                message.claim,
+                lambda connection: gate.note(connection, name, message_id, outcome),
+                until=until,
+            )
+        except PostleaseError as error:
+            logger.warning("the gate could not be told", extra={"reason": str(error)})
+            return False
+        with self._lock:
+            self._is_troubled = not is_answer
+            if is_answer:
+                self._closed_at = -math.inf
+            elif closed or isinstance(outcome, Blocked):
+                self._closed_at = time.monotonic()
+        if closed:
+            self._tally.count("gate_closed")
+            reason = getattr(outcome, "code", None)
+            logger.warning("gate closed", extra={"provider": name, "reason": reason})
+        return closed
+
+    def _is_due(self) -> bool:
+        """Whether an ordinary answer is to be told now; then the next second's is not."""
+        now = time.monotonic()
+        with self._lock:
+            if not self._is_troubled and now - self._told_at < _TELL_SECONDS:
+                return False
+            self._told_at = now
+            return True
+
+    def _in_time(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> Turn:
+        """turn, or one of message's own instead of one that went by."""
+        if time.monotonic() <= turn.starts_at + _LATE_SECONDS:
+            return turn
+        name, recipients = self._provider.name, _recipients(message)
+        within = timedelta(seconds=max(latest - time.monotonic(), 0))
+        slots = self._writer.ask_gate(
+            message.claim,
+            lambda connection: gate.reserve(connection, name, recipients=recipients, within=within),
+            until=latest,
+        )
+        now = time.monotonic()
+        if slots is None:
+            return Turn(turn.claimed_at, now, is_paced=False)
+        return Turn(turn.claimed_at, now + slots.wait if slots.taken else math.inf, is_paced=True)
+
+    def _learn_rate(self, connection: Connection) -> None:
+        """Let the gate know the lowest limit there is; what it knew stays if nobody answers."""
+        try:
+            limits = [limit for limit in (self._own_limit, told_rate(self._provider)) if limit]
+        except UnavailableError:
+            if self._own_limit is None:
+                return
+            limits = [self._own_limit]
+        gate.set_limit(connection, self._provider.name, min(limits, default=None))
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(moment - time.monotonic(), 0))
+
+
+def _fitting(messages: Sequence[ClaimedMessage], recipients: float) -> list[ClaimedMessage]:
+    """The first of messages, up to the one that goes beyond so many recipients."""
+    fitting: list[ClaimedMessage] = []
+    for message in messages:
+        if recipients < 0:
+            break
+        fitting.append(message)
+        recipients -= _recipients(message)
+    return fitting
+
+
+def _recipients(message: ClaimedMessage) -> int:
+    return len(message.to_addresses) + len(message.cc_addresses) + len(message.bcc_addresses)
