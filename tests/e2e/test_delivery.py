@@ -150,29 +150,24 @@ def test_a_message_that_kills_its_worker_ends_alone(server_url: str, tmp_path: P
         (folder / name).write_text(
             "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
         )
-    settings = TIMES | {
-        "TEMPLATES_DIRECTORY": str(tmp_path),
-        "CALL_BUDGET_SECONDS": "1",
-        "READ_TIMEOUT_SECONDS": "0.4",
-        "START_MARGIN_SECONDS": "0.5",
-    }
+    settings = TIMES | {"TEMPLATES_DIRECTORY": str(tmp_path)}
     with (
-        Stack(database_url=server_url, settings=settings, timeouts={"sweep": 3}) as stack,
+        Stack(database_url=server_url, settings=settings, timeouts={"sweep": 6}) as stack,
         psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as owner,
     ):
         arrange.enqueue(owner, 2)
         [poison] = arrange.enqueue(owner, template="endless", to=["poison@example.com"])
         arrange.enqueue(owner, 2, to=["later@example.com"])
         lost = 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while arrange.row(owner, poison)["status"] != "failed" and time.monotonic() < deadline:
             lost += stack.run("sweep").error is not None
             pass_time(owner, 7)
             stack.invoke("reaper")
         stored = arrange.row(owner, poison)
         assert (stored["status"], stored["failure_reason"]) == ("failed", "worker_lost")
-        assert lost == 3
-        assert stored["attempt_count"] == stored["refunded_count"] == 3
+        assert lost >= 3, "a slow machine may lose a sweep that held nothing"
+        assert stored["attempt_count"] == stored["refunded_count"] == stored["reaped_count"] == 3
         stack.run("sweep")
         assert arrange.statuses(owner) == {"failed": 1, "sent": 4}
         assert len(stack.inbox()) == 4
