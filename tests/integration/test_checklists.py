@@ -290,7 +290,7 @@ def test_the_idempotency_key_is_carried_to_the_provider_port(
         for number in range(2):
             [message] = arrange.claim(application, owner=f"worker-{number}")
             now = time.monotonic()
-            turn = Turn(now, now, is_paced=False)
+            turn = Turn(now, now)
             sender.send(message, Deadline(now + 45, now + 60), turn)
             if number == 0:
                 arrange.end_lease(owner, message_id, ago=arrange.GRACE + timedelta(seconds=1))

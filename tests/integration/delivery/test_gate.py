@@ -16,7 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local.provider import Fault, Provider
-from postlease import gate
+from postlease import gate, outbox
 from postlease.delivery.gatekeeping import Gatekeeper, Turn
 from postlease.delivery.rates import forget
 from postlease.delivery.tally import Tally
@@ -389,7 +389,8 @@ class TellingProvider:
 
 
 def writer_of(database: Database, provider: TellingProvider) -> Writer:
-    return Writer(database, provider=provider.name, keeps_keys=provider.keeps_keys, needed=SECOND)
+    terms = outbox.Terms(provider.name, provider.keeps_keys, SECOND, arrange.MAX_ATTEMPTS)
+    return Writer(database, terms)
 
 
 @pytest.mark.parametrize(
@@ -420,10 +421,12 @@ def test_the_lower_limit_is_used_and_silence_changes_nothing(
     with writer_of(database, provider) as writer:
         for _ in range(2):  # two runs of one environment
             keeper = Gatekeeper(writer, provider=provider, tally=Tally(), own_limit=own)
-            [turn] = keeper.turns(application, [message], claimed_at=1, latest=float("inf"))
+            [turn] = keeper.turns(
+                application, [message], claimed_at=1, latest=time.monotonic() + 20
+            )
     forget()
     assert gate.look(application, provider.name).rate_per_second == used
-    assert turn.is_paced == (used is not None)
+    assert (turn.late_at < float("inf")) == (used is not None)
     assert len(provider.asked) == 1
 
 
@@ -437,9 +440,9 @@ def test_a_turn_that_was_missed_is_not_used_late(
     [message] = arrange.claim(application)
     with writer_of(database, provider) as writer:
         keeper = Gatekeeper(writer, provider=provider, tally=Tally(), own_limit=2)
-        [turn] = keeper.turns(application, [message], claimed_at=1, latest=1e12)
-        missed = Turn(1, turn.starts_at - 60, is_paced=True)
-        again = keeper.wait_for_turn(message, missed, latest=1e12)
+        [turn] = keeper.turns(application, [message], claimed_at=1, latest=time.monotonic() + 20)
+        missed = Turn(1, turn.starts_at - 60, turn.starts_at - 59)
+        again = keeper.wait_for_turn(message, missed, latest=time.monotonic() + 20)
     assert again is not None
     assert again.starts_at - turn.starts_at == pytest.approx(1 / (2 * 0.95), abs=0.2)
 

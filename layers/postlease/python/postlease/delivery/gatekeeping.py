@@ -37,19 +37,20 @@ _LEAD_SECONDS = 0.1
 """Permission to send is asked so long before the slot, so that the call itself is on time."""
 
 _LATE_SECONDS = 0.1
-"""A slot that was missed by more is not used: late calls would come in a burst."""
+"""A slot that was missed by more, and by half of its own span, is not used: late calls would come
+in a burst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """When a claimed message may leave, in monotonic seconds. starts_at is infinite for never."""
+    """When a claimed message may leave, in monotonic seconds; late_at is when that is missed."""
 
     claimed_at: float
     starts_at: float
-    is_paced: bool
+    late_at: float = math.inf
 
 
-NEVER = Turn(-math.inf, math.inf, is_paced=True)
+NEVER = Turn(-math.inf, math.inf)
 """The turn of a message that is handed back."""
 
 
@@ -111,7 +112,7 @@ class Gatekeeper:
         if messages and time.monotonic() - self._looked_at > _LOOK_SECONDS:
             self._learn_rate(connection)
             self.look(connection)
-        unpaced = [Turn(claimed_at, claimed_at, is_paced=False) for _ in messages]
+        unpaced = [Turn(claimed_at, claimed_at) for _ in messages]
         if not messages or self._rate is None:
             return unpaced
         self._provider.get_ready()
@@ -129,8 +130,9 @@ class Gatekeeper:
         starts_at = asked_at + slots.wait
         turns = []
         for message in fitting if slots.taken else ():
-            turns.append(Turn(claimed_at, starts_at, is_paced=True))
-            starts_at += _recipients(message) * slots.spacing
+            span = _recipients(message) * slots.spacing
+            turns.append(_paced(claimed_at, starts_at, span))
+            starts_at += span
         self._reserved_until = starts_at
         return turns + [NEVER] * (len(messages) - len(turns))
 
@@ -140,26 +142,24 @@ class Gatekeeper:
         That is so if its slot lies beyond latest, or the gate was closed after the claim. A slot
         that was missed is replaced by a new one.
         """
-        if turn.is_paced:
-            turn = self._in_time(message, turn, latest=latest)
-            if turn.starts_at > latest:
-                return None
-            _sleep_until(turn.starts_at - _LEAD_SECONDS)
+        turn = self._in_time(message, turn, latest=latest)
+        if turn.starts_at > latest:
+            return None
+        _sleep_until(turn.starts_at - _LEAD_SECONDS)
         return None if self._closed_at > turn.claimed_at else turn
 
     def take_turn(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> bool:
         """Wait until it is exactly message's turn; False if there is none before latest.
 
-        To be asked last: whoever was held up for long after that calls in a burst with others.
+        To be asked last: what was held up together would else call together.
         """
-        while turn.is_paced:
+        while True:
             turn = self._in_time(message, turn, latest=latest)
             if turn.starts_at > latest:
                 return False
             _sleep_until(turn.starts_at)
-            if time.monotonic() <= turn.starts_at + _LATE_SECONDS:
-                break
-        return True
+            if time.monotonic() <= turn.late_at:
+                return True
 
     def note(self, message: ClaimedMessage, outcome: Outcome, *, until: float) -> bool:
         """Tell the gate of outcome, where that can matter; whether it closed the gate.
@@ -205,7 +205,7 @@ class Gatekeeper:
 
     def _in_time(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> Turn:
         """turn, or one of message's own instead of one that went by."""
-        if time.monotonic() <= turn.starts_at + _LATE_SECONDS:
+        if time.monotonic() <= turn.late_at:
             return turn
         name, recipients = self._provider.name, _recipients(message)
         within = timedelta(seconds=max(latest - time.monotonic(), 0))
@@ -216,8 +216,10 @@ class Gatekeeper:
         )
         now = time.monotonic()
         if slots is None:
-            return Turn(turn.claimed_at, now, is_paced=False)
-        return Turn(turn.claimed_at, now + slots.wait if slots.taken else math.inf, is_paced=True)
+            return Turn(turn.claimed_at, now)
+        if not slots.taken:
+            return NEVER
+        return _paced(turn.claimed_at, now + slots.wait, recipients * slots.spacing)
 
     def _learn_rate(self, connection: Connection) -> None:
         """Let the gate know the lowest limit there is; what it knew stays if nobody answers."""
@@ -228,6 +230,10 @@ class Gatekeeper:
                 return
             limits = [self._own_limit]
         gate.set_limit(connection, self._provider.name, min(limits, default=None))
+
+
+def _paced(claimed_at: float, starts_at: float, span: float) -> Turn:
+    return Turn(claimed_at, starts_at, starts_at + max(_LATE_SECONDS, span / 2))
 
 
 def _sleep_until(moment: float) -> None:
