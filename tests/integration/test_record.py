@@ -186,3 +186,25 @@ def test_records_and_authorizations_over_the_same_rows_in_opposite_order_do_not_
             claims = [message.claim for message in claimed]
             recorded, _ = threads.map(ask, (0, 1), (claims, claims[::-1]))
             assert len(recorded) == 20
+
+
+def test_a_message_that_closed_the_gate_is_counted_each_time(
+    owner: Connection, application: Connection
+) -> None:
+    culprit, other = arrange.enqueue(owner, 2)
+    for owner_name in ("worker-a", "worker-b"):
+        blocked = [
+            Settlement(
+                message.claim,
+                "pending",
+                "blocked",
+                refunded=True,
+                closed_gate=message.claim.message_id == culprit,
+            )
+            for message in arrange.claim(application, 2, owner=owner_name)
+        ]
+        assert len(outbox.record(application, blocked)) == 2
+    assert arrange.row(owner, culprit)["blocked_count"] == 2
+    assert arrange.row(owner, other)["blocked_count"] == 0
+    [again, _] = arrange.claim(application, 2)
+    assert (again.claim.message_id, again.blocked_count) == (culprit, 2)

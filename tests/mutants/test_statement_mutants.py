@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from postlease.model import Accepted
 from tests.integration.feedback.conftest import told_us
 from tests.integration.retention.conftest import bucket
 from tests.mutants.promises import arguments_of, load, passes
@@ -26,6 +27,8 @@ SETTLING = "postlease.outbox.settling"
 SUPPRESSION = "postlease.suppression"
 ENQUEUEING = "postlease.outbox.enqueueing"
 WATCHING = "postlease.outbox.watching"
+CLOSING = "postlease.gate.closing"
+PACING = "postlease.gate.pacing"
 OPERATING = "postlease.outbox.operating"
 
 HELD_OWNER = "AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"
@@ -717,6 +720,184 @@ MUTANTS = [
                 "test_messages_are_found_by_status_reason_and_template",
             ),
         )
+    ),
+    # the gate: closing, probes, pace
+    *(
+        Mutant(CLOSING, statement, fragment, f"test_gate.{test}", replacement, arguments)
+        for statement, fragment, test, replacement, arguments in (
+            (
+                "TAKE_PROBE",
+                " AND g.probe_at <= now()",
+                "test_probes_go_one_an_interval_and_intervals_double_to_ten_minutes",
+                "",
+                {},
+            ),
+            (
+                "TAKE_PROBE",
+                "SET probe_at = now() + least(g.pause * 2, %(longest)s::interval),\n    pause",
+                "test_of_many_that_reach_for_the_probe_at_once_one_gets_it",
+                "SET pause",
+                {},
+            ),
+            (
+                "TAKE_PROBE",
+                "pause = least(g.pause * 2, %(longest)s::interval),",
+                "test_probes_go_one_an_interval_and_intervals_double_to_ten_minutes",
+                "",
+                {},
+            ),
+            (
+                "TAKE_PROBE",
+                "g.provider = %(provider)s AND ",
+                "test_one_provider_s_gate_is_not_another_s",
+                "",
+                {},
+            ),
+            (
+                "OPEN",
+                "g.provider = %(provider)s AND ",
+                "test_one_provider_s_gate_is_not_another_s",
+                "",
+                {},
+            ),
+            (
+                "OPEN",
+                "pause = %(pause)s::interval,",
+                "test_any_answer_opens_the_gate_and_forgets_the_pause",
+                "",
+                {"answer": Accepted("p-1")},
+            ),
+            (
+                "OPEN",
+                " AND (g.closed_at IS NOT NULL OR g.failures_in_a_row > 0)",
+                "test_an_answer_in_good_times_writes_nothing",
+                "",
+                {},
+            ),
+            (
+                "OPEN",
+                " OR g.failures_in_a_row > 0",
+                "test_one_answer_in_between_begins_the_count_anew",
+                "",
+                {"answer": Accepted("p-1")},
+            ),
+            (
+                "OPEN",
+                "failures_in_a_row = 0,",
+                "test_one_answer_in_between_begins_the_count_anew",
+                "",
+                {"answer": Accepted("p-1")},
+            ),
+            (
+                "CLOSE",
+                "WHERE g.closed_at IS NULL",
+                "test_only_the_first_of_several_closes_the_gate",
+                "",
+                {},
+            ),
+            (
+                "COUNT_FAILURE",
+                "WHERE g.closed_at IS NULL",
+                "test_five_calls_in_a_row_that_reach_nobody_close_the_gate_over_all_workers",
+                "",
+                {},
+            ),
+            (
+                "COUNT_FAILURE",
+                "WHERE g.failures_in_a_row + 1 >= %(limit)s",
+                "test_five_calls_in_a_row_that_reach_nobody_close_the_gate_over_all_workers",
+                "",
+                {},
+            ),
+            (
+                "LOOK",
+                "AND g.probe_at <= now()",
+                "test_probes_go_one_an_interval_and_intervals_double_to_ten_minutes",
+                "",
+                {},
+            ),
+        )
+    ),
+    *(
+        Mutant(PACING, statement, fragment, f"test_gate.{test}", replacement, arguments)
+        for statement, fragment, test, replacement, arguments in (
+            (
+                "RESERVE",
+                " AND s.at <= now() + %(within)s::interval",
+                "test_what_lies_too_far_ahead_is_not_reserved",
+                "",
+                {},
+            ),
+            (
+                "RESERVE",
+                "    FOR NO KEY UPDATE\n",
+                "test_threads_that_reserve_at_once_get_slots_of_their_own",
+                "",
+                {},
+            ),
+            (
+                "RESERVE",
+                "%(recipients)s * s.spacing",
+                "test_slots_follow_one_another_by_recipients_over_two_workers",
+                "s.spacing",
+                {},
+            ),
+            (
+                "RESERVE",
+                "greatest(h.rate / 10, 1)",
+                "test_a_silence_is_followed_by_a_tenth_of_a_second_s_rate_at_most",
+                "greatest(h.rate, 1)",
+                {"rate": 14},
+            ),
+            (
+                "RESERVE",
+                "least(g.limit_per_second, g.rate_per_second * ",
+                "test_a_rate_that_was_too_high_is_halved_once_for_a_burst_and_comes_back",
+                "(g.rate_per_second * ",
+                {},
+            ),
+            (
+                "RESERVE",
+                "CASE WHEN s.rate > s.old_rate THEN now() ELSE g.rate_changed_at END",
+                "test_a_rate_that_was_too_high_is_halved_once_for_a_burst_and_comes_back",
+                "g.rate_changed_at",
+                {},
+            ),
+            (
+                "HALVE_RATE",
+                "AND g.rate_changed_at <= now() - %(burst)s::interval",
+                "test_a_rate_that_was_too_high_is_halved_once_for_a_burst_and_comes_back",
+                "",
+                {},
+            ),
+            (
+                "HALVE_RATE",
+                "greatest(g.rate_per_second / 2, least(g.limit_per_second, 1))",
+                "test_a_rate_is_not_halved_below_one_a_second_or_the_limit",
+                "g.rate_per_second / 2",
+                {"limit": 14, "least": 1},
+            ),
+            (
+                "HALVE_RATE",
+                "g.provider = %(provider)s\n  AND ",
+                "test_one_provider_s_gate_is_not_another_s",
+                "",
+                {},
+            ),
+            (
+                "SET_LIMIT",
+                "g.rate_per_second < g.limit_per_second AND ",
+                "test_a_new_limit_is_used_at_once_but_a_halved_rate_stays",
+                "",
+                {},
+            ),
+        )
+    ),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "blocked_count = m.blocked_count + (%(closings)s::integer[])[h.place],",
+        "test_record.test_a_message_that_closed_the_gate_is_counted_each_time",
     ),
     # supersede and look up
     Mutant(
