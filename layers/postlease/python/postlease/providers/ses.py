@@ -7,6 +7,7 @@ are two tags: `postlease-id` and `postlease-attempt`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from postlease.providers.ses_answers import classify
 
 if TYPE_CHECKING:
     from botocore.exceptions import BotoCoreError
+    from botocore.loaders import Loader
     from types_boto3_sesv2.client import SESV2Client
     from types_boto3_sesv2.type_defs import SendEmailRequestTypeDef
 
@@ -116,8 +118,11 @@ class SesProvider:
         # 300 ms of import and 80 ms of client: only a function that sends pays.
         import boto3  # noqa: PLC0415
         from botocore.config import Config  # noqa: PLC0415
+        from botocore.session import Session  # noqa: PLC0415
 
-        return boto3.session.Session().client(
+        bare = Session()
+        bare.register_component("data_loader", _loader())
+        return boto3.session.Session(botocore_session=bare).client(
             "sesv2",
             config=Config(
                 retries={"total_max_attempts": 1, "mode": "standard"},
@@ -126,6 +131,18 @@ class SesProvider:
                 max_pool_connections=self._connections,
             ),
         )
+
+
+@functools.cache
+def _loader() -> Loader:
+    """The SDK's descriptions of its services: most of what a client costs, so read once a process.
+
+    A doorbell makes a client for each of its batches. Connections and logins are not kept: they may
+    die while an environment is frozen.
+    """
+    from botocore.loaders import create_loader  # noqa: PLC0415
+
+    return create_loader()
 
 
 def _without_answer(error: BotoCoreError) -> Outcome:
