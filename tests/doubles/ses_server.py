@@ -41,6 +41,12 @@ LOST = Answer(lost=True)
 STALLED = Answer(stalled=True)
 
 
+def _reset(connection: socket.socket) -> None:
+    """Close with linger zero: the client sees a reset, not an orderly end."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
 class SesServer:
     """Use as a context manager; url is its endpoint. Unplanned requests are accepted."""
 
@@ -66,6 +72,10 @@ class SesServer:
     def mails(self) -> list[bytes]:
         """The MIME of each request."""
         return [base64.b64decode(request["Content"]["Raw"]["Data"]) for request in self.requests]
+
+    def next_answer(self) -> Answer:
+        """What was planned next, or acceptance."""
+        return self.plan.popleft() if self.plan else Answer()
 
     def forget(self) -> None:
         """Start over for the next test."""
@@ -105,15 +115,19 @@ class SesServer:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 double.paths.append(self.path)
                 double.requests.append(json.loads(body))
-                answer = double.plan.popleft() if double.plan else Answer()
+                self._answer()
+
+            def do_GET(self) -> None:
+                double.paths.append(self.path)
+                self._answer()
+
+            def _answer(self) -> None:
+                answer = double.next_answer()
                 if answer.stalled:
                     double._over.wait()
                 if answer.stalled or answer.lost:
-                    # Linger zero: the client sees a reset, not an orderly end.
-                    linger = struct.pack("ii", 1, 0)
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                     self.close_connection = True
-                    self.connection.close()
+                    _reset(self.connection)
                     return
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():

@@ -248,6 +248,23 @@ def test_the_call_to_a_relay_has_a_client_timeout(
     assert 900 < duration < CALL_BUDGET / timedelta(milliseconds=1)
 
 
+def test_metrics_tell_of_a_paused_gate_and_how_often_it_was_closed(
+    metrics_of: Callable[[str], dict[str, list[float]]], sweeps: Sweeps, owner: Connection
+) -> None:
+    """A blocked account is told at once, and for as long as it lasts."""
+    arrange.enqueue(owner, 3)
+    told = [metrics_of("sweep")]
+    sweeps.meets("pause")
+    arrange.enqueue(owner, 3)
+    told.append(metrics_of("sweep"))
+    told.append(metrics_of("sweep"))
+    assert [(one["GatePauses"], one["GatePaused"]) for one in told] == [
+        ([0], [0]),
+        ([1], [1]),
+        ([0], [1]),
+    ]
+
+
 @dataclass
 class KeyedProvider:
     """Implements the port. Its first answer is lost; it keeps what it was given."""

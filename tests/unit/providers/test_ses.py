@@ -19,6 +19,7 @@ from moto.server import ThreadedMotoServer
 from moto.ses.models import ses_backends
 
 from postlease.config import TimeRules
+from postlease.errors import UnavailableError
 from postlease.mime import compose
 from postlease.model import (
     Accepted,
@@ -526,3 +527,65 @@ def test_an_emulated_ses_gives_the_whole_mime_back(monkeypatch: pytest.MonkeyPat
     assert attachment.get_filename() == "Prüf.pdf"
     assert attachment.get_content() == b"%PDF\x00"
     assert set(kept.destinations) == set(ENVELOPE.recipients)
+
+
+def quota(body: str) -> Answer:
+    return Answer(body=body.encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "rate"),
+    [
+        ('{"SendQuota": {"MaxSendRate": 14.0, "Max24HourSend": 50000.0}}', 14.0),
+        ('{"SendQuota": {"MaxSendRate": -1.0}}', None),
+        ('{"SendQuota": {}}', None),
+        ("{}", None),
+    ],
+)
+def test_the_account_s_rate_is_asked_of_the_account(
+    server: SesServer, shared: SesProvider, body: str, rate: float | None
+) -> None:
+    server.plan.append(quota(body))
+    assert shared.sending_rate() == rate
+    assert server.paths == ["/v2/email/account"]
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(404, "NotFoundException", "no such action"),
+        refusal(403, "AccessDeniedException", "not authorized to perform ses:GetAccount"),
+        refusal(500, "InternalFailure", "later"),
+        LOST,
+    ],
+)
+def test_an_account_that_tells_no_rate_is_not_asked_twice_and_may_tell_later(
+    server: SesServer, shared: SesProvider, answer: Answer
+) -> None:
+    server.plan.append(answer)
+    with pytest.raises(UnavailableError, match="SES tells no rate"):
+        shared.sending_rate()
+    assert len(server.paths) == 1
+    server.plan.append(quota('{"SendQuota": {"MaxSendRate": 1}}'))
+    assert shared.sending_rate() == 1
+
+
+def test_getting_ready_makes_the_client_and_asks_nothing(
+    server: SesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = provider()
+    ready.get_ready()
+    assert server.paths == []
+    # What was made knows its endpoint.
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", "http://127.0.0.1:9")
+    assert ready.send(mail()) == Accepted("ses-1")
+
+
+def test_what_keeps_the_client_from_being_made_is_met_by_the_mail(
+    server: SesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    unready = provider()
+    unready.get_ready()
+    assert unready.send(mail()) == Blocked("region_missing")
