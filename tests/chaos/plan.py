@@ -69,7 +69,10 @@ _EVENTS: tuple[tuple[EventFate, float], ...] = (("lost", 0.25), ("late", 0.25))
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do once so many messages have been accepted, at the next place that fits."""
+    """Something to do once so many messages have been accepted, at the next place that fits.
+
+    All is due when the last fifth of the messages comes, however many were accepted.
+    """
 
     due: int
     kind: Kind

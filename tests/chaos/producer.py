@@ -55,6 +55,8 @@ class Producer:
         for place, first in enumerate(range(0, plan.messages, size)):
             # Nothing comes after the last ones that could meet what is left.
             few = 0 if first >= plan.messages * LAST else FEW
+            if not few:
+                self._hunter.agenda.advance(plan.messages)  # not all are ever accepted
             self._await_few(few)
             numbers = range(first, min(first + size, plan.messages))
             while not self._enqueue(numbers, rings=few == 0 or place % RING_EVERY == 0):
