@@ -216,3 +216,19 @@ def test_each_message_of_a_batch_gets_its_own_verdict(
     owner.execute("UPDATE postlease.email_messages SET expires_at = now() WHERE id = %s", [late])
     verdicts = arrange.authorize(application, *(message.claim for message in claimed))
     assert {key: verdict.word for key, verdict in verdicts.items()} == {late: "expired", fine: "go"}
+
+
+def test_the_application_runs_no_function_of_anybody_else(
+    owner: Connection, application: Connection
+) -> None:
+    """A better match than the built-in one, in a schema that others may write to, is not found."""
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    owner.execute(
+        "CREATE FUNCTION public.array_position(uuid[], uuid) RETURNS integer LANGUAGE sql"
+        " AS $$ SELECT 1 / 0 $$"
+    )
+    try:
+        assert arrange.authorize(application, message.claim)[message_id].word == "go"
+    finally:
+        owner.execute("DROP FUNCTION public.array_position(uuid[], uuid)")

@@ -118,7 +118,7 @@ def test_a_render_error_is_a_permanent_error(sweeps: Sweeps, owner: Connection) 
         assert stored["dispatched_at"] is None
 
 
-@pytest.mark.parametrize("place", [0, 4, 9])
+@pytest.mark.parametrize("place", range(10))
 def test_one_refused_message_does_not_stop_the_others(
     sweeps: Sweeps, owner: Connection, environment: Callable[..., None], place: int
 ) -> None:

@@ -60,7 +60,7 @@ def state(owner: Connection) -> gate.GateState:
 def test_two_hours_without_a_provider_cost_no_message_no_attempt_and_one_probe_an_interval(
     sweeps: Sweeps, owner: Connection, mode: str
 ) -> None:
-    """A sweep a minute over 1,000 due messages. All are sent within 60 s of the gate's opening."""
+    """SES-01: a sweep a minute over 1,000 due messages; all are sent within 60 s of the opening."""
     arrange.enqueue(owner, 1000)
     sweeps.meets(mode)
     sweeps.run()

@@ -139,6 +139,25 @@ def test_a_message_that_cost_a_worker_is_sent_with_nothing_else_in_flight(
             assert earlier[1] <= later[0] + timedelta(milliseconds=1)
 
 
+def test_a_suspect_waits_for_what_is_in_flight(
+    sweeps: Sweeps, owner: Connection, application: Connection
+) -> None:
+    """A long run meets it while others are being sent: they land first."""
+    arrange.enqueue(owner, 3)
+    sweeps.meets("slow", seconds=1.5)
+    running = sweeps.start(linger=4)
+    assert sweeps.provider.wait_for(lambda counts: counts.held == 3, seconds=30)
+    [suspect] = arrange.enqueue(owner)
+    owner.execute("UPDATE postlease.email_messages SET reaped_count = 1 WHERE id = %s", [suspect])
+    assert running.result().counts["sent"] == 4
+    claimed = arrange.row(owner, suspect)["attempts"][-1]["claimed_at"]
+    ended = owner.execute(
+        "SELECT max(finished_at) AS at FROM postlease.email_messages WHERE id <> %s", [suspect]
+    ).fetchone()
+    assert ended
+    assert ended["at"] <= datetime.fromisoformat(claimed)
+
+
 def test_a_prepared_mail_without_suppressions_is_the_mail_itself(
     sweeps: Sweeps, owner: Connection, application: Connection
 ) -> None:

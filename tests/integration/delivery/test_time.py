@@ -63,7 +63,7 @@ def test_a_go_that_came_too_late_is_not_used(
 def test_a_late_record_changes_nothing_and_is_told(
     sweeps: Sweeps, owner: Connection, application: Connection
 ) -> None:
-    """The provider answers when the lease is long settled: both ids are logged, the row stands."""
+    """LSE-02: the answer comes when the lease is long settled; both ids are told, the row stands."""
     [message_id] = arrange.enqueue(owner, delivery="at_most_once")
     sweeps.meets("slow", seconds=0.5)
     running = sweeps.start()
@@ -101,3 +101,30 @@ def test_an_invocation_without_time_claims_nothing(
     arrange.enqueue(owner)
     assert sweeps.run(seconds=2.9).counts["claimed"] == 0
     assert arrange.statuses(owner) == {"pending": 1}
+
+
+def test_an_accepted_mail_is_recorded_after_its_lease_as_long_as_the_row_is_ours(
+    sweeps: Sweeps, owner: Connection, owner_url: str, environment: Callable[..., None]
+) -> None:
+    """The lease was over when the database came back; the grace, which keeps the row, was not."""
+    environment(
+        CALL_BUDGET_SECONDS="1",
+        CONNECT_TIMEOUT_SECONDS="0.3",
+        READ_TIMEOUT_SECONDS="0.6",
+        START_MARGIN_SECONDS="0.5",
+        LEASE_SECONDS="2",
+        UNKNOWN_GRACE_SECONDS="40",
+    )
+    [message_id] = arrange.enqueue(owner)
+    sweeps.meets("slow", seconds=0.3)
+    running = sweeps.start()
+    assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
+    with connect(owner_url) as blocker, blocker.transaction():
+        blocker.execute("LOCK TABLE postlease.email_messages IN SHARE MODE")
+        owner.execute(
+            "SELECT pg_sleep(extract(epoch FROM lease_expires_at - now()) + 0.5)"
+            " FROM postlease.email_messages"
+        )
+    tally = running.result()
+    assert (tally.counts["sent"], tally.counts["accepted_unrecorded"]) == (1, 0)
+    assert arrange.row(owner, message_id)["status"] == "sent"
