@@ -8,6 +8,7 @@ from tests.chaos.scenario import Scenario
 
 
 def test_killed_again_and_again_nothing_is_lost_and_nothing_is_sent_twice() -> None:
+    """QUE-05: progress is per row; a kill at any point repeats nothing that was settled."""
     plan = make_plan(20, "ses", "at_most_once", messages=60, kills=6, freezes=("before_mark",))
     report = Scenario(plan).run()
     assert evidence.wrong(report.figures, plan) == [], report.line

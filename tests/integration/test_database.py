@@ -103,7 +103,7 @@ def test_a_connection_that_died_between_two_uses_is_replaced(
 def test_a_connection_that_died_unheard_is_found_by_asking(
     proxied: tuple[Database, Proxy], owner: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A half-open connection: our side believes in it, and nobody answers."""
+    """DBL-01: a half-open connection: our side believes in it, and nobody answers."""
     monkeypatch.setattr(databases, "_ECHO_SECONDS", 0.2)
     database, proxy = proxied
     before = pid(database)
@@ -178,6 +178,7 @@ def test_any_exception_rolls_the_transaction_back_and_passes_through(
 def test_an_error_inside_a_transaction_does_not_poison_the_next(
     owner: Connection, database: Database
 ) -> None:
+    """DBL-07."""
     before = pid(database)
 
     def ask_wrongly(connection: Connection) -> None:

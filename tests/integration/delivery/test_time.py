@@ -63,7 +63,7 @@ def test_a_go_that_came_too_late_is_not_used(
 def test_a_late_record_changes_nothing_and_is_told(
     sweeps: Sweeps, owner: Connection, application: Connection
 ) -> None:
-    """LSE-02: the answer comes when the lease is long settled; both ids are told, the row stands."""
+    """LSE-02: an answer long after its lease: both ids are logged, the row stands."""
     [message_id] = arrange.enqueue(owner, delivery="at_most_once")
     sweeps.meets("slow", seconds=0.5)
     running = sweeps.start()
