@@ -319,7 +319,7 @@ def test_the_idempotency_key_is_carried_to_the_provider_port(
 
 
 def test_a_4xx_goes_straight_to_failed(sweeps: Sweeps, owner: Connection) -> None:
-    """A refusal of this message: one call, one counted attempt, no second one."""
+    """PSN-04: a refusal of this message is one call, one counted attempt, no second one."""
     [message_id] = arrange.enqueue(owner)
     sweeps.meets("reject")
     sweeps.run()
@@ -333,6 +333,7 @@ def test_a_4xx_goes_straight_to_failed(sweeps: Sweeps, owner: Connection) -> Non
 def test_a_retry_waits_longer_each_time_and_ends_at_the_greatest_number_of_attempts(
     sweeps: Sweeps, environment: Callable[..., None], owner: Connection
 ) -> None:
+    """PSN-04: five calls in all, each after a longer wait, and then an end that shows."""
     with SmtpServer(replies={"text": b"451 4.3.0 not now"}) as server:
         through_relay(environment, server, MAX_ATTEMPTS="5")
         [message_id] = arrange.enqueue(owner)

@@ -279,6 +279,7 @@ def wait_until_blocked(owner: Connection, pid: int) -> None:
 def test_a_message_has_one_to_fifty_recipients_and_one_to_at_least(
     producer: Connection, to: int, cc: int, bcc: int, *, accepted: bool
 ) -> None:
+    """SES-04: counted over to, cc and bcc; an address that stands twice is refused by itself."""
     given = {
         "to_addresses": addresses(to, "t"),
         "cc_addresses": addresses(cc, "c"),

@@ -382,6 +382,7 @@ RULES = {
 def test_each_rule_of_time_is_kept_to_the_millisecond_and_named(
     rule: str, cases: tuple[dict[str, str], dict[str, str]]
 ) -> None:
+    """LSE-02: no setting lets a lease end before the call that it covers."""
     broken, kept = cases
     assert complaint(**broken) == rule
     read_settings(REQUIRED | kept)
