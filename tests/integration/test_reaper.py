@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from postlease import outbox
 from postlease.outbox import Reaped
@@ -163,6 +165,24 @@ def test_the_reaper_does_not_overwrite_what_was_recorded_meanwhile(
     assert arrange.row(owner, message_id)["status"] == "sent"
 
 
+def test_the_reaper_does_not_take_what_was_claimed_again_meanwhile(
+    owner: Connection, open_application: Callable[[], Connection]
+) -> None:
+    """LSE-01: the reaper's view is older than the new claim; the new lease stands."""
+    worker, reaper = open_application(), open_application()
+    [message_id] = arrange.enqueue(owner)
+    arrange.claim(worker)
+    arrange.end_lease(owner, message_id)
+    with worker.transaction():
+        assert arrange.reap(worker)["undispatched"].returned == 1
+        [again] = arrange.claim(worker, owner="worker-b", suspects=True)
+        assert arrange.reap(reaper) == NOTHING
+    assert arrange.reap(reaper) == NOTHING
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["lease_owner"]) == ("sending", "worker-b")
+    assert outbox.record(worker, [arrange.sent(again.claim)]) == {message_id}
+
+
 def test_two_reapers_at_once_reap_each_message_once(
     owner: Connection, open_application: Callable[[], Connection]
 ) -> None:
@@ -189,6 +209,20 @@ def test_every_stuck_message_is_reached_batch_after_batch(
     runs = [outbox.reap_undispatched(application, batch=10).total for _ in range(4)]
     assert runs == [10, 10, 5, 0]
     assert arrange.statuses(owner) == {"pending": 25}
+
+
+@pytest.mark.parametrize("column", ["lease_expires_at", "claimed_at", "lease_owner"])
+def test_nothing_is_being_sent_without_a_lease(
+    owner: Connection, application: Connection, column: str
+) -> None:
+    """LSE-06: a row that no reaper would find cannot be."""
+    arrange.enqueue(owner)
+    arrange.claim(application)
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        owner.execute(
+            sql.SQL("UPDATE postlease.email_messages SET {} = NULL").format(sql.Identifier(column))
+        )
+    assert caught.value.diag.constraint_name == "email_messages_lease_when_sending"
 
 
 def test_the_metrics_tell_backlog_age_expired_leases_and_unknown_outcomes(

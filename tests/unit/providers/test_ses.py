@@ -60,14 +60,17 @@ ENVELOPE = Envelope(
     cc=("cleo@example.net",),
     bcc=("hidden@example.org",),
 )
+PDF = Attachment("Prüf.pdf", "application/pdf", b"%PDF\x00")
 
 
-def mail(attempt: int = 1, message_id: UUID | None = None) -> OutgoingMail:
+def mail(
+    attempt: int = 1, message_id: UUID | None = None, *, attachment: Attachment = PDF
+) -> OutgoingMail:
     message_id = message_id or uuid4()
     content = compose(
         envelope=ENVELOPE,
         rendered=RenderedMail("Grüße", "Hällo\n", "<p>Hällo</p>\n", "v"),
-        attachments=[Attachment("Prüf.pdf", "application/pdf", b"%PDF\x00")],
+        attachments=[attachment],
         message_id=message_id,
         attempt=attempt,
         sent_at=datetime(2026, 3, 1, tzinfo=UTC),
@@ -470,6 +473,20 @@ def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(server: SesSe
     assert provider.send(larger) == Rejected("too_large")
     assert server.requests == []
     assert provider.send(largest) == Accepted("ses-1")
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "outcome"), [(29.0, Accepted("ses-1")), (29.3, Rejected("too_large"))]
+)
+def test_an_attachment_counts_as_large_as_base64_makes_it(
+    server: SesServer, megabytes: float, outcome: Outcome
+) -> None:
+    """SES-06: 40 MB of mail hold 29.2 MB of file."""
+    large = Attachment("large.bin", "application/octet-stream", bytes(int(megabytes * 2**20)))
+    patient = replace(TIMES, read_timeout=timedelta(seconds=30))
+    provider = SesProvider(patient, configuration_set=None, connections=1)
+    assert provider.send(mail(attachment=large)) == outcome
+    assert len(server.requests) == (outcome == Accepted("ses-1"))
 
 
 def test_threads_share_one_client_made_at_the_first_mail(server: SesServer) -> None:
