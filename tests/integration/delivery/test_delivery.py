@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from postlease import suppression, tokens
+from postlease import outbox, suppression, tokens
 from tests import arrange
 from tests.deployed import KEYS, PEPPER
 
@@ -116,6 +116,39 @@ def test_a_render_error_is_a_permanent_error(sweeps: Sweeps, owner: Connection) 
         stored = arrange.row(owner, message_id)
         assert (stored["status"], stored["failure_reason"]) == ("failed", "render_error")
         assert stored["dispatched_at"] is None
+
+
+def test_a_message_whose_template_comes_with_a_later_deployment_is_kept_for_a_retry(
+    sweeps: Sweeps,
+    owner: Connection,
+    application: Connection,
+    tmp_path: Path,
+    environment: Callable[..., None],
+) -> None:
+    """LSE-10: the reaper judges no template; a sweep fails it for a stated reason, with all it has.
+
+    What is not there at send time is a permanent error, and an operator's retry the remedy.
+    """
+    [message_id] = arrange.enqueue(owner, template="of_tomorrow")
+    arrange.claim(application)
+    arrange.end_lease(owner, message_id)
+    arrange.reap(application)
+    assert arrange.row(owner, message_id)["status"] == "pending"
+    sweeps.run()
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["failure_reason"]) == ("failed", "render_error")
+    assert stored["attempts"][-1]["code"] == "template_missing"
+
+    folder = tmp_path / "of_tomorrow" / "en"
+    folder.mkdir(parents=True)
+    (folder.parent / "sample.json").write_text("{}")
+    for name in ("subject.txt.j2", "body.txt.j2", "body.html.j2"):
+        (folder / name).write_text("order {{ order_number }}")
+    environment(TEMPLATES_DIRECTORY=str(tmp_path))
+    assert outbox.retry(application, message_id) == "retried"
+    assert sweeps.run().counts["sent"] == 1
+    [mail] = sweeps.inbox()
+    assert (mail["to"], mail["subject"]) == (["reader0@example.com"], "order A-0")
 
 
 @pytest.mark.parametrize("place", range(10))
