@@ -78,9 +78,12 @@ class Server:
         self._stop(signal.SIGQUIT)  # its data are about to be removed: no checkpoint wanted
         self._keeper.close()
 
-    def restart(self) -> None:
-        """Stop at once, cutting every connection, and start again on the same port."""
-        self._stop(signal.SIGINT)
+    def restart(self, *, crash: bool = False) -> None:
+        """Stop at once, cutting every connection, and start again on the same port.
+
+        crash stops it without a word to anybody, so that it recovers from its log.
+        """
+        self._stop(signal.SIGQUIT if crash else signal.SIGINT)
         self._start()
 
     def _prepare(self) -> None:

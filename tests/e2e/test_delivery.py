@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from local import postgres
 from local.stack import Stack
+from postlease.model import event_id
 from tests import arrange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from local.provider import Counts
     from postlease.database import Connection
 
 TIMES = {
@@ -60,6 +65,11 @@ def pass_time(owner: Connection, seconds: int) -> None:
     )
 
 
+def has_accepted(wanted: int, counts: Counts) -> bool:
+    """Whether the provider has accepted so many mails."""
+    return counts.accepted >= wanted
+
+
 def test_two_sweeps_started_together_send_each_due_message_exactly_once(
     product: Stack, rows: Connection
 ) -> None:
@@ -94,6 +104,39 @@ def test_the_reaper_gives_back_what_a_killed_sweep_held(product: Stack, rows: Co
     assert product.invoke("sweep")["sent"] == 5
     mails = [mail["message_id"] for mail in product.inbox()]
     assert len(mails) == len(set(mails)) == 5
+
+
+def test_a_sweep_killed_half_way_is_gone_on_with_from_there(
+    product: Stack, rows: Connection
+) -> None:
+    """QUE-05: killed three times in a hundred mails; only what was under way may leave again."""
+    arrange.enqueue(rows, 100)
+    product.set_faults("slow", seconds=0.1)
+    begun = product.provider.counts.accepted
+    under_way: set[str] = set()
+    for wanted in (begun + 20, begun + 50, begun + 80):
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(product.run, "sweep")
+            accepted = partial(has_accepted, wanted)
+            assert product.provider.wait_for(accepted, seconds=30)
+            assert product.kill("sweep")
+            assert running.result().error is not None
+        under_way |= {
+            event_id(row["id"])
+            for row in rows.execute(
+                "SELECT id FROM postlease.email_messages WHERE status = 'sending'"
+            )
+        }
+    assert 0 < len(under_way) < 50
+    product.set_faults("accept")
+    pass_time(rows, 15)
+    product.invoke("reaper")
+    while arrange.statuses(rows).get("pending"):
+        product.invoke("sweep")
+    assert arrange.statuses(rows) == {"sent": 100}
+    mails = Counter(mail["message_id"] for mail in product.inbox())
+    assert len(mails) == 100
+    assert {message_id for message_id, copies in mails.items() if copies > 1} <= under_way
 
 
 def test_a_sweep_killed_after_acceptance_is_settled_by_the_policy(
@@ -139,6 +182,34 @@ def test_a_database_that_was_restarted_between_invocations_is_found_again(
     )
     arrange.enqueue(rows)
     assert product.invoke("sweep")["sent"] == 1
+
+
+def test_a_database_that_crashes_during_a_sweep_is_found_again_by_the_same_process() -> None:
+    """DBL-05: crashed while calls are under way, and once more while nobody asks it."""
+    with (
+        postgres.Server(durable=True) as server,
+        Stack(database_url=server.url, settings=TIMES, timeouts={"sweep": 10}) as stack,
+    ):
+        stack.invoke("sweep")
+        processes = stack.functions["sweep"].pids
+        with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as owner:
+            arrange.enqueue(owner, 30)
+        stack.set_faults("slow", seconds=1)
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(stack.run, "sweep")
+            assert stack.provider.wait_for(lambda counts: counts.held > 0, seconds=10)
+            server.restart(crash=True)
+            running.result()
+        stack.set_faults("accept")
+        server.restart(crash=True)
+        with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as owner:
+            pass_time(owner, 15)
+            stack.invoke("reaper")
+            while arrange.statuses(owner).get("pending"):
+                stack.invoke("sweep")
+            assert arrange.statuses(owner) == {"sent": 30}
+        assert len({mail["message_id"] for mail in stack.inbox()}) == 30
+        assert stack.functions["sweep"].pids == processes
 
 
 def test_a_message_that_kills_its_worker_ends_alone(server_url: str, tmp_path: Path) -> None:
