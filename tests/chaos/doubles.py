@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,7 +80,11 @@ class _Http:
     def die(self, seconds: float) -> None:
         """As in `Double`."""
         self._front.close()
-        time.sleep(seconds)
+        with socket.socket() as placeholder:
+            placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Bound and not listening: calls are refused, and nobody else is given the port.
+            placeholder.bind(("127.0.0.1", self._port))
+            time.sleep(seconds)
         self._front = Front(self._respond, port=self._port)
 
     def close(self) -> None:

@@ -53,7 +53,8 @@ _PASS_TIME = (
     WHERE status = 'pending' AND available_at > now() + interval '1.5 seconds'""",
     """-- chaos.end_pauses
     UPDATE postlease.provider_gates
-    SET probe_at = least(probe_at, now()), rate_per_second = limit_per_second
+    SET probe_at = CASE WHEN closed_at IS NOT NULL THEN least(probe_at, now()) END,
+        rate_per_second = limit_per_second
     WHERE probe_at > now() OR rate_per_second < limit_per_second""",
 )
 
