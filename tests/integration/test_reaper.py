@@ -25,6 +25,7 @@ NOTHING = {"undispatched": Reaped(0, 0), "unknown": Reaped(0, 0), "late": Reaped
 def test_a_crashed_worker_s_lease_expires_without_an_operator_action(
     owner: Connection, application: Connection
 ) -> None:
+    """LSE-03: killed before the call, it is back with the first reaper after its lease."""
     [message_id] = arrange.enqueue(owner)
     arrange.claim(application)
     arrange.end_lease(owner, message_id)
