@@ -10,11 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cases.md").read_text("utf-8")
+ROW = re.compile(r"^\| ([A-Z]{3}-\d\d) \| (.+?) \| (.+) \|$", re.MULTILINE)
 ROWS: dict[str, tuple[str, list[str]]] = {
-    case: (words, re.findall(r"`([^`]+)`", tests))
-    for case, words, tests in re.findall(
-        r"^\| ([A-Z]{3}-\d\d) \| (.+?) \| (.+) \|$", PAGE, re.MULTILINE
-    )
+    case: (words, re.findall(r"`([^`]+)`", tests)) for case, words, tests in ROW.findall(PAGE)
 }
 GROUPS = {"QUE": 5, "LSE": 6, "PSN": 4, "SES": 5, "DBL": 4, "SCH": 3}
 
