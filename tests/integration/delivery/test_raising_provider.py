@@ -70,6 +70,7 @@ def test_an_exception_out_of_the_call_is_unknown_and_no_other_message_s_trouble(
     stored = [arrange.row(owner, message_id) for message_id in ids]
     assert [one["status"] for one in stored] == ["sent", "sent", "sending", "sent", "sent"]
     assert stored[2]["dispatched_at"] is not None
+    assert (tally.counts["sent"], tally.counts["unknown"]) == (4, 1)
     assert arrange.claim(application, 5) == []
     arrange.end_lease(owner, ids[2], ago=arrange.GRACE + timedelta(seconds=1))
     assert arrange.reap(application)["unknown"].returned == 1
