@@ -51,7 +51,7 @@ MUTANTS = {
             for fragment in (_OWNER, _ATTEMPT)
         ),
         ("ses", "at_most_once"),
-        ("before_mark",) * 5,
+        ("before_mark",) * 12,
     ),
     "mark": Mutant(
         "authorize leaves no mark",
@@ -67,7 +67,13 @@ MUTANTS = {
     ),
     "last-line": Mutant(
         "no look at the clock between the mark and the call",
-        (Edit("delivery/sending.py", "if not deadline.has_room(self._needed):", "if False:"),),
+        (
+            Edit(
+                "delivery/sending.py",
+                "if not in_turn or not deadline.has_room(self._needed):",
+                "if False:",
+            ),
+        ),
         ("ses", "at_least_once"),
         ("before_last_line",) * 3,
     ),

@@ -456,3 +456,19 @@ def test_faults_end_when_they_are_over(sweeps: Sweeps, owner: Connection) -> Non
     arrange.enqueue(owner)
     sweeps.run()
     assert state(owner).failures_in_a_row == 0
+
+
+def test_a_gate_that_cannot_be_asked_strands_no_message(
+    sweeps: Sweeps, owner: Connection, application: Connection
+) -> None:
+    """They are claimed already: whatever goes wrong then, they are handed back at no cost."""
+    arrange.enqueue(owner, 3)
+    gate.set_limit(application, "ses", 100)
+    owner.execute("REVOKE UPDATE ON postlease.provider_gates FROM postlease_application")
+    try:
+        sweeps.run(seconds=12)
+    finally:
+        owner.execute("GRANT UPDATE ON postlease.provider_gates TO postlease_application")
+    assert arrange.statuses(owner) == {"pending": 3}
+    assert unpaid(owner) == 0
+    assert sweeps.run().counts["sent"] == 3

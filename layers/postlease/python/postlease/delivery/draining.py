@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 _SUSPECT_TURN_SECONDS = 10.0
 
+_PROBE_TRIES = 5
+"""Messages that one probe may use up without a call: after that the next interval probes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -150,7 +153,9 @@ class Drain:
             return False
         self._slots.drain()
         probe = gate.take_probe(connection, self._provider) if self._has_time() else None
-        while probe and self._has_time():
+        tries = 0
+        while probe and tries < _PROBE_TRIES and self._has_time():
+            tries += 1
             asked_at = time.monotonic()
             message = outbox.claim_probe(connection, self._claimant(), avoid=probe.avoid)
             if message is None:
@@ -204,8 +209,8 @@ class Drain:
                 claimed_at=asked_at,
                 latest=deadline.latest_start(self._settings.times.needed_to_start),
             )
-        except UnavailableError:
-            # They are claimed, and the writer may still be able to hand them back.
+        except Exception as error:  # noqa: BLE001 - they are claimed: whatever it is, hand them back
+            logger.warning("pacing failed", extra={"reason": type(error).__name__})
             self._claims.discard()
             return [NEVER for _ in messages]
 

@@ -209,11 +209,17 @@ class Gatekeeper:
             return turn
         name, recipients = self._provider.name, _recipients(message)
         within = timedelta(seconds=max(latest - time.monotonic(), 0))
-        slots = self._writer.ask_gate(
-            message.claim,
-            lambda connection: gate.reserve(connection, name, recipients=recipients, within=within),
-            until=latest,
-        )
+        try:
+            slots = self._writer.ask_gate(
+                message.claim,
+                lambda connection: gate.reserve(
+                    connection, name, recipients=recipients, within=within
+                ),
+                until=latest,
+            )
+        except PostleaseError:
+            # No call was made, and the lease has room left to hand the message back.
+            return NEVER
         now = time.monotonic()
         if slots is None:
             return Turn(turn.claimed_at, now)

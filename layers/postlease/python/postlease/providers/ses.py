@@ -71,9 +71,8 @@ class SesProvider:
 
     def get_ready(self) -> None:
         """Make the client: it takes long enough for calls to pile up behind it."""
-        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
-
-        with contextlib.suppress(BotoCoreError):
+        # Whatever is wrong, each mail's own call meets it again and answers with it.
+        with contextlib.suppress(Exception):
             self._connected()
 
     def sending_rate(self) -> float | None:
