@@ -115,7 +115,7 @@ MUTANTS = [
         "WAIT",
         "'2s'",
         "auth.test_idempotency.test_a_first_request_that_runs_on_is_a_conflict_after_two_seconds",
-        "'1s'",
+        "'4s'",
     ),
     # sign-up and resend
     Mutant(
