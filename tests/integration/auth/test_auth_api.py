@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from postlease.database import CONNECT_TIMEOUT_SECONDS
 from tests.integration.auth.conftest import EVENTS
 
 if TYPE_CHECKING:
@@ -399,16 +398,14 @@ def test_a_database_that_refuses_is_a_503_with_retry_after(
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_database_that_does_not_answer_is_a_503_while_the_caller_still_waits(
+def test_a_database_that_does_not_answer_is_a_503_within_three_seconds(
     api: Api, point_database_at: Callable[[int], None]
 ) -> None:
-    """Two seconds to connect, and a loaded machine's own time: far from the gateway's thirty."""
-    assert CONNECT_TIMEOUT_SECONDS == 2
     with socket.create_server(("127.0.0.1", 0)) as silent:
         point_database_at(silent.getsockname()[1])
         begun = time.monotonic()
         answer = api.call("POST", "/v1/signups", {"email": ADDRESS})
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - begun < 3
     assert (answer.status, answer.problem) == (503, "unavailable")
 
 
@@ -464,14 +461,14 @@ def test_secrets_that_are_wrong_are_a_500_that_the_log_explains(
     assert "canary" not in answer.text + logs.getvalue()
 
 
-def test_a_secret_store_that_does_not_answer_is_a_503_while_the_caller_still_waits(
+def test_a_secret_store_that_does_not_answer_is_a_503_within_four_seconds(
     api: Api, environment: Callable[..., None]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
         begun = time.monotonic()
         answer = api.call("POST", "/v1/signups", {"email": ADDRESS})
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - begun < 4
     assert (answer.status, answer.problem) == (503, "unavailable")
 
 
