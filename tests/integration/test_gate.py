@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -322,3 +323,27 @@ def test_threads_that_reserve_at_once_get_slots_of_their_own(
     )
     assert found
     assert found["span"] >= 201 / 95 - 0.1
+
+
+def test_a_reservation_waits_for_the_one_before_it(
+    owner: Connection, open_application: Callable[[], Connection]
+) -> None:
+    """Two workers at once: the second's slots begin where the first's end."""
+    first, second = open_application(), open_application()
+    gate.set_limit(first, "ses", 100)
+    owner.execute("UPDATE postlease.provider_gates SET next_slot_at = now() + interval '1 second'")
+    with ThreadPoolExecutor(1) as threads:
+        with first.transaction():
+            before = gate.reserve(first, "ses", recipients=95, within=SOON)
+            waiting = threads.submit(gate.reserve, second, "ses", recipients=1, within=SOON)
+            deadline = time.monotonic() + 10
+            while not owner.execute(
+                "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'",
+                [second.info.backend_pid],
+            ).fetchall():
+                assert not waiting.done(), "it did not wait"
+                assert time.monotonic() < deadline, "it never asked"
+        after = waiting.result(timeout=10)
+    assert before
+    assert after
+    assert after.wait > before.wait + 0.5

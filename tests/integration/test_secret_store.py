@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,3 +74,46 @@ def test_a_store_that_is_away_is_unavailable(environment: Callable[..., None]) -
     environment(AWS_ENDPOINT_URL="http://127.0.0.1:9")
     with pytest.raises(UnavailableError):
         secret_stores.read_text("arn:aws:secretsmanager:us-east-1:123456789012:secret:any")
+
+
+def test_threads_that_want_a_secret_at_once_ask_for_it_once(
+    environment: Callable[..., None],
+) -> None:
+    """A cold environment has as many senders as slots, and the store is to be asked once."""
+    asked = threading.Semaphore(0)
+    go_on = threading.Event()
+
+    class Store(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            asked.release()
+            go_on.wait(10)
+            body = json.dumps({"ARN": "arn", "Name": "arn", "SecretString": "text"}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/x-amz-json-1.1")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Store) as server, ThreadPoolExecutor(11) as threads:
+        threads.submit(server.serve_forever)
+        environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.server_port}")
+        together = threading.Barrier(10)
+
+        def read() -> str:
+            together.wait()
+            return secret_stores.read_text("arn:aws:secretsmanager:us-east-1:123456789012:secret:a")
+
+        answers = [threads.submit(read) for _ in range(10)]
+        try:
+            assert asked.acquire(timeout=10)
+            assert not asked.acquire(timeout=0.4), "it was asked twice"
+            go_on.set()
+            assert {answer.result() for answer in answers} == {"text"}
+            assert not asked.acquire(blocking=False)
+        finally:
+            go_on.set()
+            server.shutdown()

@@ -831,7 +831,7 @@ MUTANTS = [
             (
                 "RESERVE",
                 "    FOR NO KEY UPDATE\n",
-                "test_threads_that_reserve_at_once_get_slots_of_their_own",
+                "test_a_reservation_waits_for_the_one_before_it",
                 "",
                 {},
             ),

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -310,6 +311,27 @@ def most_in(arrivals: list[tuple[float, int]], seconds: float) -> int:
     )
 
 
+@contextlib.contextmanager
+def longest_stall() -> Iterator[list[float]]:
+    """Collects by how many seconds this machine let somebody oversleep, the worst in the end."""
+    worst = [0.0]
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            asked_at = time.monotonic()
+            over.wait(0.01)
+            worst[0] = max(worst[0], time.monotonic() - asked_at - 0.01)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield worst
+    finally:
+        over.set()
+        watcher.join()
+
+
 def test_four_workers_of_two_processes_keep_to_the_limit_and_use_it(
     sweeps: Sweeps, owner: Connection, environment: Callable[..., None], application_conninfo: str
 ) -> None:
@@ -325,13 +347,15 @@ def test_four_workers_of_two_processes_keep_to_the_limit_and_use_it(
         for _ in range(58):
             arrange.enqueue(owner)
             arrange.enqueue(owner, to=["one@example.com", "two@example.com"])
-        sent = four_sweeps(application_conninfo)
+        with longest_stall() as stall:
+            sent = four_sweeps(application_conninfo)
     assert sum(sent) == len(arrivals) == 116
     assert min(sent) > 0, "a worker had nothing to do"
     total = sum(number for _, number in arrivals)
     lasted = max(at for at, _ in arrivals) - min(at for at, _ in arrivals)
     assert total == 174
-    assert most_in(arrivals, 1) <= LIMIT + 2
+    # What the machine held up arrives with what came on time: so much longer is the second.
+    assert most_in(arrivals, 1) <= LIMIT * (1 + stall[0]) + 2
     assert most_in(arrivals, 10) <= 1.02 * 10 * LIMIT
     assert total / lasted >= 0.9 * LIMIT
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postlease.config import Resend, TimeRules
+from postlease.config import Resend
 from postlease.errors import UnavailableError
 from postlease.mime import compose, message_identifier
 from postlease.model import (
@@ -49,22 +49,14 @@ from tests.doubles.resend_server import (
     ResendServer,
     refusal,
 )
+from tests.doubles.times import HASTY, PATIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-TIMES = TimeRules(
-    call_budget=timedelta(seconds=2),
-    connect_timeout=timedelta(seconds=0.4),
-    read_timeout=timedelta(seconds=0.6),
-    lease=timedelta(seconds=6),
-    unknown_grace=timedelta(seconds=8),
-    start_margin=timedelta(seconds=1),
-    caller_margin=timedelta(seconds=2),
-    sweep_timeout=timedelta(seconds=10),
-    sweep_linger=timedelta(seconds=0),
-)
+    from postlease.config import TimeRules
+
 ENVELOPE = Envelope(
     sender="no-reply@mail.example.com",
     to=("ada@example.com",),
@@ -104,7 +96,7 @@ def mail(
 
 
 def provider(
-    url: str, *, api_key: Callable[[], str] = lambda: API_KEY, times: TimeRules = TIMES
+    url: str, *, api_key: Callable[[], str] = lambda: API_KEY, times: TimeRules = PATIENT
 ) -> ResendProvider:
     return ResendProvider(Resend("arn:key", url), times, api_key=api_key)
 
@@ -226,8 +218,7 @@ def test_a_key_whose_first_request_still_runs_is_deferred() -> None:
     message_id = uuid4()
     with ResendServer() as server, ThreadPoolExecutor(1) as threads:
         server.plan.append(RUNNING)
-        patient = replace(TIMES, read_timeout=timedelta(seconds=30))
-        running = threads.submit(provider(server.url, times=patient).send, mail(1, message_id))
+        running = threads.submit(provider(server.url).send, mail(1, message_id))
         assert server.started.wait(30)
         assert provider(server.url).send(mail(2, message_id)) == Deferred("key_in_use")
         server.finish()
@@ -345,7 +336,7 @@ def test_a_provider_that_loses_each_first_answer_sees_one_request_per_attempt() 
 def test_an_answer_that_never_comes_is_unknown_after_the_read_timeout() -> None:
     with ResendServer() as server:
         server.plan.append(STALLED)
-        assert provider(server.url).send(mail()) == Unknown("read_timeout")
+        assert provider(server.url, times=HASTY).send(mail()) == Unknown("read_timeout")
         assert len(server.requests) == 1
 
 
@@ -380,7 +371,7 @@ def test_a_connection_that_is_never_taken_up_is_unreachable() -> None:
             filler.settimeout(0)
             filler.connect_ex(full.getsockname())
         try:
-            client = provider(f"http://127.0.0.1:{full.getsockname()[1]}")
+            client = provider(f"http://127.0.0.1:{full.getsockname()[1]}", times=HASTY)
             assert client.send(mail()) == Unreachable("connect_timeout")
         finally:
             for filler in fillers:

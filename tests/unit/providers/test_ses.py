@@ -9,7 +9,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -18,7 +18,6 @@ import pytest
 from moto.server import ThreadedMotoServer
 from moto.ses.models import ses_backends
 
-from postlease.config import TimeRules
 from postlease.errors import UnavailableError
 from postlease.mime import compose
 from postlease.model import (
@@ -38,22 +37,14 @@ from postlease.providers import ses
 from postlease.providers.ses import SesProvider
 from tests.doubles.certificates import Certificate
 from tests.doubles.ses_server import LOST, SEND_PATH, STALLED, Answer, SesServer, refusal
+from tests.doubles.times import HASTY, PATIENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TIMES = TimeRules(
-    call_budget=timedelta(seconds=2),
-    connect_timeout=timedelta(seconds=0.4),
-    read_timeout=timedelta(seconds=0.6),
-    lease=timedelta(seconds=6),
-    unknown_grace=timedelta(seconds=8),
-    start_margin=timedelta(seconds=1),
-    caller_margin=timedelta(seconds=2),
-    sweep_timeout=timedelta(seconds=10),
-    sweep_linger=timedelta(seconds=0),
-)
+    from postlease.config import TimeRules
+
 ENVELOPE = Envelope(
     sender="no-reply@mail.example.com",
     to=("ada@example.com",),
@@ -85,8 +76,8 @@ def mail(
     )
 
 
-def provider() -> SesProvider:
-    return SesProvider(TIMES, configuration_set="postlease", connections=4)
+def provider(times: TimeRules = PATIENT) -> SesProvider:
+    return SesProvider(times, configuration_set="postlease", connections=4)
 
 
 ENVIRONMENT = {
@@ -158,7 +149,7 @@ def test_a_mail_cannot_take_the_tags_that_settle_it(server: SesServer) -> None:
 
 
 def test_without_a_configuration_set_none_is_named(server: SesServer) -> None:
-    SesProvider(TIMES, configuration_set=None, connections=1).send(mail())
+    SesProvider(PATIENT, configuration_set=None, connections=1).send(mail())
     assert "ConfigurationSetName" not in server.requests[0]
 
 
@@ -358,7 +349,7 @@ def test_a_lost_answer_is_unknown_and_each_attempt_is_one_request(server: SesSer
 
 def test_an_answer_that_never_comes_is_unknown_after_the_read_timeout(server: SesServer) -> None:
     server.plan.append(STALLED)
-    assert provider().send(mail()) == Unknown("read_timeout")
+    assert provider(HASTY).send(mail()) == Unknown("read_timeout")
     assert len(server.requests) == 1
 
 
@@ -392,7 +383,7 @@ def test_a_connection_that_is_never_taken_up_is_unreachable(
             filler.connect_ex(full.getsockname())
         monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", f"http://127.0.0.1:{full.getsockname()[1]}")
         try:
-            assert provider().send(mail()) == Unreachable("connect_timeout")
+            assert provider(HASTY).send(mail()) == Unreachable("connect_timeout")
         finally:
             for filler in fillers:
                 filler.close()
@@ -466,13 +457,12 @@ def test_a_request_that_the_sdk_refuses_is_this_message_s_fault(server: SesServe
 
 def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(server: SesServer) -> None:
     """SES-06."""
-    patient = replace(TIMES, read_timeout=timedelta(seconds=30))
-    provider = SesProvider(patient, configuration_set=None, connections=1)
+    client = provider()
     largest = replace(mail(), content=b"x" * ses.LARGEST)
     larger = replace(mail(), content=largest.content + b"x")
-    assert provider.send(larger) == Rejected("too_large")
+    assert client.send(larger) == Rejected("too_large")
     assert server.requests == []
-    assert provider.send(largest) == Accepted("ses-1")
+    assert client.send(largest) == Accepted("ses-1")
 
 
 @pytest.mark.parametrize(
@@ -483,9 +473,7 @@ def test_an_attachment_counts_as_large_as_base64_makes_it(
 ) -> None:
     """SES-06: 40 MB of mail hold 29.2 MB of file."""
     large = Attachment("large.bin", "application/octet-stream", bytes(int(megabytes * 2**20)))
-    patient = replace(TIMES, read_timeout=timedelta(seconds=30))
-    provider = SesProvider(patient, configuration_set=None, connections=1)
-    assert provider.send(mail(attachment=large)) == outcome
+    assert provider().send(mail(attachment=large)) == outcome
     assert len(server.requests) == (outcome == Accepted("ses-1"))
 
 
@@ -524,7 +512,7 @@ def test_an_emulated_ses_gives_the_whole_mime_back(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", f"http://{host}:{port}")
         boto3.client("sesv2").create_email_identity(EmailIdentity="mail.example.com")
         sent = mail()
-        outcome = SesProvider(TIMES, configuration_set=None, connections=1).send(sent)
+        outcome = SesProvider(PATIENT, configuration_set=None, connections=1).send(sent)
         assert isinstance(outcome, Accepted)
         (kept,) = [
             message

@@ -7,7 +7,6 @@ import logging
 import socket
 import threading
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,7 +14,7 @@ import boto3
 import pytest
 
 from postlease import secret_store
-from postlease.config import Smtp, TimeRules
+from postlease.config import Smtp
 from postlease.errors import UnavailableError
 from postlease.mime import message_identifier
 from postlease.model import (
@@ -34,21 +33,13 @@ from postlease.model import (
 from postlease.providers.smtp import SmtpProvider, stored_credentials
 from tests.doubles.certificates import Certificate
 from tests.doubles.smtp_server import HANG_UP, SILENCE, Reply, SmtpServer, plain_login
+from tests.doubles.times import HASTY, PATIENT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TIMES = TimeRules(
-    call_budget=timedelta(seconds=2),
-    connect_timeout=timedelta(seconds=0.4),
-    read_timeout=timedelta(seconds=0.4),
-    lease=timedelta(seconds=6),
-    unknown_grace=timedelta(seconds=8),
-    start_margin=timedelta(seconds=1),
-    caller_margin=timedelta(seconds=2),
-    sweep_timeout=timedelta(seconds=10),
-    sweep_linger=timedelta(seconds=0),
-)
+    from postlease.config import TimeRules
+
 MESSAGE_ID = UUID("01920000-0000-7000-8000-00000000002a")
 ENVELOPE = Envelope(
     sender="no-reply@mail.example.com",
@@ -72,8 +63,8 @@ def relay(server: SmtpServer, security: str = "none", host: str = "127.0.0.1") -
     return Smtp(host=host, port=server.port, security=security, credentials_secret_arn=None)
 
 
-def send(server: SmtpServer, mail: OutgoingMail = MAIL) -> Outcome:
-    return SmtpProvider(relay(server), TIMES).send(mail)
+def send(server: SmtpServer, times: TimeRules = PATIENT) -> Outcome:
+    return SmtpProvider(relay(server), times).send(MAIL)
 
 
 def test_a_mail_goes_to_everybody_in_the_envelope_and_arrives_byte_for_byte() -> None:
@@ -162,34 +153,34 @@ def test_a_conversation_that_breaks_off_before_the_text_reached_nobody(
     step: str, ending: Reply
 ) -> None:
     with SmtpServer(replies={step: ending}) as server:
-        assert send(server) == Unreachable("connection_closed")
+        assert send(server, HASTY) == Unreachable("connection_closed")
     assert server.texts == []
 
 
 @pytest.mark.parametrize("ending", [HANG_UP, SILENCE, b"250 " + b"x" * 10_000])
 def test_no_answer_to_the_text_is_unknown_and_the_text_was_sent_once(ending: Reply) -> None:
     with SmtpServer(replies={"text": ending}) as server:
-        assert send(server) == Unknown("answer_lost")
+        assert send(server, HASTY) == Unknown("answer_lost")
     assert len(server.texts) == 1
 
 
 def test_a_conversation_ends_within_connect_and_read_timeout_together() -> None:
     """Each answer alone is quick enough; eight of them are not."""
-    limit = (TIMES.connect_timeout + TIMES.read_timeout).total_seconds()
+    limit = (HASTY.connect_timeout + HASTY.read_timeout).total_seconds()
     with SmtpServer(delay=limit / 6) as server:
         started = time.monotonic()
-        assert send(server) == Unreachable("too_slow")
+        assert send(server, HASTY) == Unreachable("too_slow")
         assert time.monotonic() - started < limit * 2
     assert server.texts == []
 
 
 def test_time_spent_on_credentials_is_not_given_back() -> None:
     def slow() -> tuple[str, str]:
-        time.sleep((TIMES.connect_timeout + TIMES.read_timeout).total_seconds())
+        time.sleep((HASTY.connect_timeout + HASTY.read_timeout).total_seconds())
         return "user", "secret"
 
     with SmtpServer() as server:
-        provider = SmtpProvider(relay(server), TIMES, credentials=slow)
+        provider = SmtpProvider(relay(server), HASTY, credentials=slow)
         assert provider.send(MAIL) == Unreachable("too_slow")
     assert server.connections == 0
 
@@ -226,7 +217,7 @@ def test_nobody_at_the_port_is_unreachable() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nobody = Smtp("127.0.0.1", unused.getsockname()[1], "none", None)
-        assert SmtpProvider(nobody, TIMES).send(MAIL) == Unreachable("connect_failed")
+        assert SmtpProvider(nobody, PATIENT).send(MAIL) == Unreachable("connect_failed")
 
 
 def test_a_connection_that_is_never_taken_up_is_unreachable() -> None:
@@ -239,7 +230,7 @@ def test_a_connection_that_is_never_taken_up_is_unreachable() -> None:
             filler.connect_ex(full.getsockname())
         deaf = Smtp("127.0.0.1", full.getsockname()[1], "none", None)
         try:
-            assert SmtpProvider(deaf, TIMES).send(MAIL) == Unreachable("connect_timeout")
+            assert SmtpProvider(deaf, HASTY).send(MAIL) == Unreachable("connect_timeout")
         finally:
             for filler in fillers:
                 filler.close()
@@ -257,7 +248,7 @@ def test_a_mail_travels_encrypted_to_a_relay_with_a_trusted_certificate(
         tls=certificate.server_context(),
         tls_from_start=security == "tls",
     ) as server:
-        provider = SmtpProvider(relay(server, security, host), TIMES)
+        provider = SmtpProvider(relay(server, security, host), PATIENT)
         assert provider.send(MAIL) == ACCEPTED
         assert provider.send(MAIL) == ACCEPTED
     if security == "starttls":
@@ -275,7 +266,7 @@ def test_a_relay_without_a_trusted_certificate_gets_nothing(security: str, tmp_p
         tls=Certificate(tmp_path).server_context(),
         tls_from_start=security == "tls",
     ) as server:
-        provider = SmtpProvider(relay(server, security), TIMES)
+        provider = SmtpProvider(relay(server, security), PATIENT)
         assert provider.send(MAIL) == Unreachable("tls_failed")
     assert not any(command.startswith(b"MAIL") for command in server.commands)
 
@@ -288,7 +279,7 @@ def test_a_relay_that_will_not_encrypt_gets_nothing(
     extensions: tuple[bytes, ...], reply: bytes
 ) -> None:
     with SmtpServer(extensions=extensions, replies={"STARTTLS": reply}) as server:
-        provider = SmtpProvider(relay(server, "starttls"), TIMES)
+        provider = SmtpProvider(relay(server, "starttls"), PATIENT)
         assert provider.send(MAIL) == Unreachable("tls_unavailable")
     assert not any(command.startswith(b"MAIL") for command in server.commands)
 
@@ -312,7 +303,7 @@ def test_a_login_comes_before_the_mail_and_its_refusal_is_not_the_message_s_faul
     offered: bytes, reply: Reply, outcome: Outcome
 ) -> None:
     with SmtpServer(extensions=(offered,), replies={"AUTH": reply}) as server:
-        provider = SmtpProvider(relay(server), TIMES, credentials=lambda: ("user", "secret"))
+        provider = SmtpProvider(relay(server), PATIENT, credentials=lambda: ("user", "secret"))
         assert provider.send(MAIL) == outcome
     assert (plain_login("user", "secret") in server.commands) is (offered == b"AUTH PLAIN")
     assert bool(server.texts) is (outcome == ACCEPTED)
@@ -320,7 +311,7 @@ def test_a_login_comes_before_the_mail_and_its_refusal_is_not_the_message_s_faul
 
 def test_credentials_that_smtp_cannot_carry_are_refused_here() -> None:
     with SmtpServer(extensions=(b"AUTH PLAIN",)) as server:
-        provider = SmtpProvider(relay(server), TIMES, credentials=lambda: ("user", "gehéim"))
+        provider = SmtpProvider(relay(server), PATIENT, credentials=lambda: ("user", "gehéim"))
         assert provider.send(MAIL) == Blocked("credentials_refused")
 
 
@@ -329,7 +320,7 @@ def test_a_secret_store_that_does_not_answer_is_unreachable() -> None:
         raise UnavailableError("the secret store did not answer")
 
     with SmtpServer() as server:
-        provider = SmtpProvider(relay(server), TIMES, credentials=silent)
+        provider = SmtpProvider(relay(server), PATIENT, credentials=silent)
         assert provider.send(MAIL) == Unreachable("credentials_unavailable")
     assert server.connections == 0
 

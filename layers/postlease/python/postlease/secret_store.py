@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from postlease.errors import UnavailableError
@@ -16,6 +17,9 @@ MAX_AGE_SECONDS = 300
 
 # A client may be shared between threads, but not made in two at once.
 _making = threading.Lock()
+
+_guard = threading.Lock()
+_fetches: dict[tuple[str, bool], Future[object]] = {}
 
 
 @functools.cache
@@ -42,15 +46,37 @@ def read_text(arn: str, *, refresh: bool = False) -> str:
     from aws_lambda_powertools.utilities.parameters import exceptions  # noqa: PLC0415
 
     try:
-        with _making:
-            store = provider()
-        value = store.get(arn, max_age=MAX_AGE_SECONDS, force_fetch=refresh)
+        value = _fetch(arn, refresh=refresh)
     except exceptions.GetParameterError:
         # The cause may repeat what was asked for and how; the name of the store is enough.
         raise UnavailableError("the secret store did not answer") from None
     if not isinstance(value, str):
         raise UnavailableError("a secret is not text")
     return value
+
+
+def _fetch(arn: str, *, refresh: bool) -> object:
+    """What the store says, asked once for all threads that want it at the same time.
+
+    Ten senders of a cold environment would else ask ten times, and some would wait in vain.
+    """
+    key = (arn, refresh)
+    with _guard:
+        fetch = _fetches.get(key)
+        is_first = fetch is None
+        if fetch is None:
+            fetch = _fetches[key] = Future()
+    if is_first:
+        try:
+            with _making:
+                store = provider()
+            fetch.set_result(store.get(arn, max_age=MAX_AGE_SECONDS, force_fetch=refresh))
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told the same, and raises it
+            fetch.set_exception(error)
+        finally:
+            with _guard:
+                del _fetches[key]
+    return fetch.result()
 
 
 def read_json(arn: str, *, refresh: bool = False) -> dict[str, Any]:
