@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,6 +11,8 @@ import pytest
 
 from postlease import outbox
 from postlease.delivery import outcomes
+from postlease.model import Settlement
+from postlease.outbox.reaping import LOST_WORKERS_LIMIT
 from tests import arrange
 
 if TYPE_CHECKING:
@@ -173,14 +175,77 @@ def test_an_event_of_an_attempt_that_was_never_made_changes_nothing(
     assert arrange.row(owner, message.claim.message_id) == before
 
 
-def test_a_message_that_ended_for_another_reason_stays_as_it_is(
-    owner: Connection, application: Connection
-) -> None:
-    message = unknown(owner, application)
-    message_id = message.claim.message_id
+def end_expired(owner: Connection, application: Connection) -> None:
     owner.execute("UPDATE postlease.email_messages SET expires_at = now()")
     arrange.reap(application)
-    assert arrange.row(owner, message_id)["failure_reason"] == "expired"
+
+
+def end_with_lost_workers(owner: Connection, application: Connection) -> None:
+    for number in range(LOST_WORKERS_LIMIT):
+        [message] = arrange.claim(application, owner=f"lost-{number}", suspects=number > 0)
+        arrange.end_lease(owner, message.claim.message_id)
+        arrange.reap(application)
+
+
+def end_used_up(owner: Connection, application: Connection) -> None:
+    owner.execute("UPDATE postlease.email_messages SET max_attempts = 1")
+    [message] = arrange.claim(application, owner="worker-b")
+    arrange.authorize(application, message.claim)
+
+
+def end_suppressed(owner: Connection, application: Connection) -> None:
+    owner.execute(
+        "INSERT INTO postlease.suppressions (address_digest, reason) VALUES (%s, 'bounce')",
+        [bytes(32)],
+    )
+    [message] = arrange.claim(application, owner="worker-b")
+    addressees = (outbox.Addressee(bytes(32), is_to=True),)
+    arrange.authorize(application, message.claim, addressees=addressees)
+
+
+def end_rejected(owner: Connection, application: Connection) -> None:
+    """Through another provider, by a call of its own."""
+    [message] = arrange.claim(application, owner="worker-b")
+    arrange.authorize(application, message.claim, provider="resend")
+    refused = Settlement(message.claim, "failed", "rejected", code="no", failure_reason="rejected")
+    outbox.record(application, [refused])
+
+
+ENDS: dict[str, Callable[[Connection, Connection], None]] = {
+    "expired": end_expired,
+    "worker_lost": end_with_lost_workers,
+    "attempts_exhausted": end_used_up,
+    "suppressed": end_suppressed,
+    "rejected": end_rejected,
+}
+
+
+@pytest.mark.parametrize("reason", ENDS)
+def test_an_unknown_message_that_ended_for_another_reason_is_sent_by_its_event(
+    owner: Connection, application: Connection, reason: str
+) -> None:
+    """The reason tells of the last attempt; the event, of the first, which was accepted."""
+    message = unknown(owner, application)
+    message_id = message.claim.message_id
+    ENDS[reason](owner, application)
+    ended = arrange.row(owner, message_id)
+    assert (ended["status"], ended["failure_reason"]) == ("failed", reason)
+    assert settle(application, message_id)
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["failure_reason"]) == ("sent", None)
+    assert stored["attempts"][:-1] == ended["attempts"]
+    first, last = stored["attempts"][0], stored["attempts"][-1]
+    assert (last["attempt"], last["outcome"], last["code"]) == (1, "accepted", "event")
+    # What stands beside the provider's id is the call that it names.
+    assert stored["provider"] == last["provider"] == "ses"
+    assert stored["dispatched_at"] == datetime.fromisoformat(first["dispatched_at"])
+
+
+def test_a_message_that_failed_and_was_never_unknown_is_not_sent_by_an_event(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    end_rejected(owner, application)
     before = arrange.row(owner, message_id)
     assert not settle(application, message_id)
     assert arrange.row(owner, message_id) == before

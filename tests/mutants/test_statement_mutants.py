@@ -473,16 +473,34 @@ MUTANTS = [
                 {},
             ),
             (
-                "OR m.status = 'failed' AND m.failure_reason = 'outcome_unknown'",
+                "OR m.status = 'failed'",
                 "",
                 "test_an_unknown_message_that_failed_is_sent_by_its_event",
                 {},
             ),
+            *(
+                (
+                    "OR m.status = 'failed'",
+                    "OR m.status = 'failed' AND m.failure_reason = 'outcome_unknown'",
+                    "test_an_unknown_message_that_ended_for_another_reason_is_sent_by_its_event",
+                    {"reason": reason},
+                )
+                for reason in ("expired", "worker_lost", "attempts_exhausted", "rejected")
+            ),
             (
-                " AND m.failure_reason = 'outcome_unknown'",
-                "",
-                "test_a_message_that_ended_for_another_reason_stays_as_it_is",
+                "'attempt', %(attempt)s::integer, 'outcome', 'unknown'))",
+                "'attempt', %(attempt)s::integer))",
+                "test_a_message_that_failed_and_was_never_unknown_is_not_sent_by_an_event",
                 {},
+            ),
+            *(
+                (
+                    f'@.outcome == "unknown").{column}\'',
+                    f'@.outcome == "none").{column}\'',
+                    "test_an_unknown_message_that_ended_for_another_reason_is_sent_by_its_event",
+                    {"reason": "rejected"},
+                )
+                for column in ("dispatched_at", "provider")
             ),
             (
                 "WHERE m.id = %(message_id)s",

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 # One row by its key and no join: after a lock wait PostgreSQL looks at the row's new version, and
 # everything here is asked of that one. The entry names the owner that made the call, so that its
-# own late record finds the attempt recorded.
+# own late record finds the attempt recorded. `failed` asks for no reason: after a call that nobody
+# answered a message can end by any (expired, refused the second time, its workers lost), and the
+# call was accepted all the same.
 SETTLE_ACCEPTED: LiteralString = """-- outbox.settle_accepted
 UPDATE postlease.email_messages AS m
 SET status = 'sent',
@@ -30,9 +32,13 @@ SET status = 'sent',
                     'outcome', 'accepted', 'code', 'event', 'ended_at', now(),
                     'provider_message_id', %(provider_message_id)s::text))
         END,
-    dispatched_at = coalesce(m.dispatched_at, (jsonb_path_query_first(
+    dispatched_at = coalesce((jsonb_path_query_first(
         m.attempts, '$[*] ? (@.attempt == $attempt && @.outcome == "unknown").dispatched_at',
-        jsonb_build_object('attempt', %(attempt)s::integer)) #>> '{}')::timestamptz),
+        jsonb_build_object('attempt', %(attempt)s::integer)) #>> '{}')::timestamptz,
+        m.dispatched_at),
+    provider = coalesce(jsonb_path_query_first(
+        m.attempts, '$[*] ? (@.attempt == $attempt && @.outcome == "unknown").provider',
+        jsonb_build_object('attempt', %(attempt)s::integer)) #>> '{}', m.provider),
     provider_message_id = %(provider_message_id)s,
     keyed_since = NULL,
     sent_at = now(),
@@ -46,7 +52,7 @@ WHERE m.id = %(message_id)s
               'attempt', %(attempt)s::integer, 'outcome', 'unknown'))
           AND (m.status = 'pending'
                OR m.status = 'sending' AND m.dispatched_at IS NULL
-               OR m.status = 'failed' AND m.failure_reason = 'outcome_unknown'))
+               OR m.status = 'failed'))
 RETURNING m.id
 """
 
@@ -57,7 +63,7 @@ def settle_accepted(
     """Make the message `sent` if its outcome was open, and commit; whether it was.
 
     Only for what proves that the provider accepted this attempt. Open is an attempt that is being
-    sent, and an unknown one whose message waits, failed as `outcome_unknown`, or was claimed again
+    sent, and an unknown one whose message waits, failed for whatever reason, or was claimed again
     and not dispatched: that one is not sent any more, and its holder finds the claim lost. Anything
     else stays as it is: a repeated call, a message that is gone, one whose later call has left.
     """
