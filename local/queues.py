@@ -7,6 +7,7 @@ itself counts and moves to the dead letters what came too often.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LONGEST_POLL_SECONDS = 20
 _PATIENCE_SECONDS = 30
 _PAUSE_SECONDS = 1.0
+
+_logger = logging.getLogger(__name__)
 
 
 class Poller:
@@ -69,6 +72,10 @@ class Poller:
                 self._closed.wait(_PAUSE_SECONDS)  # the queue is away, or the stack is ending
             except ThrottledError:
                 self._closed.wait(_PAUSE_SECONDS)  # the messages come again by themselves
+            except Exception:  # a thread that dies leaves its queue standing still, unseen
+                if not self._closed.is_set():
+                    _logger.exception("a batch of %s was not brought", self._source.function)
+                self._closed.wait(_PAUSE_SECONDS)
 
     def _receive(self, *, wait: int) -> list[dict[str, Any]]:
         answer = self._sqs.receive_message(

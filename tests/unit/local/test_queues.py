@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from local.functions import Function
+    from local.runtime import Result
 
 NOTE = """
     import os, json
@@ -264,6 +265,37 @@ def test_a_throttled_batch_waits_in_the_queue(
     assert queue.left() == 1
     queue.poller(PARTIAL).start()
     assert until(lambda: queue.notes() == ["any2"])
+
+
+class Unforeseen:
+    """A function that fails its first call in a way that nobody planned for."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self.calls = 0
+
+    def invoke(self, event: Any, *, patience: float) -> Result:
+        """The function's own result, from the second call on."""
+        self.calls += 1
+        if self.calls == 1:
+            raise RuntimeError("nobody planned for this")
+        return self._function.invoke(event, patience=patience)
+
+
+def test_a_queue_goes_on_after_an_unforeseen_error_and_tells_of_it(
+    queue: Queue, make_function: Callable[..., Function], caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.open(visibility=1)
+    notes = {"NOTES": str(queue.notes_file)}
+    function: Any = Unforeseen(make_function(PARTIAL, environment=notes))
+    source = QueueSource(queue_arn(queue.name), "sample", 10, concurrency=1, reports=True)
+    poller = Poller(source, function, queue.sqs, url=queue.url, poll_seconds=1)
+    queue.pollers.append(poller)
+    poller.start()
+    queue.put("any")
+    assert until(lambda: queue.notes() == ["any2"]), "the queue stands still"
+    assert [record.message for record in caplog.records] == ["a batch of sample was not brought"]
+    assert caplog.records[0].exc_info is not None
 
 
 @pytest.mark.parametrize(
