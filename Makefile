@@ -23,7 +23,7 @@ demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
 
 dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off)
-	@$(RUN) -m local dev
+	@exec env $(RUN) -m local dev
 
 test: setup  ## run the tests (ARGS for pytest)
 	@$(BIN)/python -m pytest $(MEASURE) $(ARGS)

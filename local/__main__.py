@@ -21,6 +21,8 @@ from local.web import AddressInUseError
 if TYPE_CHECKING:
     from pathlib import Path
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
 
 def main() -> int:
     """Run the command that the arguments name and return its exit status."""
@@ -44,7 +46,9 @@ def main() -> int:
     )
     with_server.add_argument("arguments", nargs=argparse.REMAINDER, metavar="command ...")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
+    # A shell starts what runs in its background with SIGINT ignored; an end is wanted all the same.
+    for number in _ENDING:
+        signal.signal(number, _interrupt)
     try:
         if arguments.command == "postgres":
             return _with_postgres(arguments.arguments)
@@ -55,7 +59,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return 0 if arguments.command == "dev" else 130  # a signal is how dev is meant to end
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -78,7 +82,7 @@ def _demo() -> int:
     finally:
         if logs is not None and status == 0:
             shutil.rmtree(logs)
-        elif logs is not None:
+        elif logs is not None and logs.exists():
             print(f"the functions' logs are in {logs}", file=sys.stderr)
     return status
 
@@ -97,31 +101,31 @@ def _dev(*, verbose: bool) -> int:
     # Whoever ticks by hand waits for the answer, so a sweep then drains and ends.
     settings = {} if schedules else {"SWEEP_LINGER_SECONDS": "0"}
     with Stack(port=port, schedules=schedules, settings=settings, logs=logs) as stack:
-        print(
-            _WELCOME.strip().format(
-                url=stack.url, database=stack.database_url, logs=stack.log_folder
-            )
-        )
-        print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
-        if verbose:
-            follow(stack.log_folder, sys.stderr)
         try:
+            print(
+                _WELCOME.strip().format(
+                    url=stack.url, database=stack.database_url, logs=stack.log_folder
+                )
+            )
+            print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
+            if verbose:
+                follow(stack.log_folder, sys.stderr)
             threading.Event().wait()
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for number in _ENDING:  # a second one does not disturb the tidying
+                signal.signal(number, signal.SIG_IGN)
             print("\nstopping", flush=True)
     return 0
 
 
 def _log_folder(name: str) -> Path | None:
-    """Where logs stay after the end; None when the tree is not ours to write to."""
+    """Where logs stay after the end; None when the tree is not ours to write to.
+
+    Nothing is made yet: a stack that cannot start leaves no folder.
+    """
     folder = ROOT / ".local" / "logs" / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    return folder if os.access(nearest, os.W_OK | os.X_OK) else None
 
 
 _WELCOME = r"""

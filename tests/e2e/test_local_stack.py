@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,7 +24,6 @@ from tests.e2e.conftest import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 SWEEP = "import sys, urllib.request as u; u.urlopen(u.Request(sys.argv[1], method='POST'))"
@@ -111,19 +111,29 @@ def test_a_migration_that_fails_is_one_clear_error_and_leaves_nothing(
     assert not database_exists(server_url, urlsplit(stack.database_url).path.lstrip("/"))
 
 
+DEV = (sys.executable, "-m", "local", "dev")
+# Its recipe as it stands, with this run's Python; the environment is set up already.
+MAKE_DEV = ("make", "-o", "setup", f"BIN={Path(sys.executable).parent}", "dev")
+# What a shell does for a command that ends with `&`.
+IN_THE_BACKGROUND = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+
+
 class Dev:
     """`python -m local dev` under way, with what it printed."""
 
-    def __init__(self, server_url: str, **variables: str) -> None:
+    def __init__(
+        self, server_url: str, *, command: tuple[str, ...] = DEV, **variables: str
+    ) -> None:
         environment = os.environ | {"DATABASE_URL": server_url, "PORT": "0", "SCHEDULES": "off"}
         environment["PYTHONPATH"] = str(ROOT)
         self.program = subprocess.Popen(
-            [sys.executable, "-m", "local", "dev"],
+            command,
             cwd=ROOT,
             env=environment | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self.url = ""
         self.database = ""
@@ -210,6 +220,54 @@ def test_nothing_is_left_after_kill_9_of_dev(dev: Dev, server_url: str) -> None:
     wait_for(lambda: not database_exists(server_url, dev.database), "its database is still there")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("before", [(), IN_THE_BACKGROUND], ids=["foreground", "background"])
+def test_either_signal_ends_dev_cleanly_however_it_was_started(
+    server_url: str, before: tuple[str, ...], number: signal.Signals
+) -> None:
+    dev = Dev(server_url, command=(*before, *DEV))
+    try:
+        dev.wait_until_ready()
+        pids = dev.pids()
+        dev.program.send_signal(number)
+        _, errors = dev.program.communicate(timeout=60)
+    finally:
+        dev.close()
+    assert (dev.program.returncode, errors) == (0, "")
+    wait_for(lambda: all_gone(pids), "a process outlived the stack")
+    wait_for(lambda: not database_exists(server_url, dev.database), "its database is still there")
+
+
+def test_a_signal_ends_dev_before_it_is_ready(server_url: str) -> None:
+    dev = Dev(server_url)
+    try:
+        wait_for(lambda: len(dev.pids()) > 2, "it started nothing")
+        pids = dev.pids()
+        dev.program.send_signal(signal.SIGINT)
+        _, errors = dev.program.communicate(timeout=60)
+    finally:
+        dev.close()
+    assert (dev.program.returncode, errors) == (0, "")
+    wait_for(lambda: all_gone(pids), "a process outlived the stack")
+
+
+@pytest.mark.parametrize("before", [(), IN_THE_BACKGROUND], ids=["foreground", "background"])
+def test_make_has_nothing_to_add_when_dev_is_interrupted(
+    server_url: str, before: tuple[str, ...]
+) -> None:
+    """The terminal sends Ctrl-C to make and to all that it runs."""
+    dev = Dev(server_url, command=(*before, *MAKE_DEV))
+    try:
+        dev.wait_until_ready()
+        pids = dev.pids()
+        os.killpg(dev.program.pid, signal.SIGINT)
+        printed, errors = dev.program.communicate(timeout=60)
+    finally:
+        dev.close()
+    assert (printed, errors) == ("\nstopping\n", "")
+    wait_for(lambda: all_gone(pids), "a process outlived the stack")
+
+
 def test_a_busy_port_is_one_clear_line(server_url: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -219,6 +277,7 @@ def test_a_busy_port_is_one_clear_line(server_url: str) -> None:
         _, errors = dev.program.communicate(timeout=60)
     assert dev.program.returncode == 1
     assert errors == f"error: port {port} is taken: choose another, or PORT=0\n"
+    assert not (ROOT / ".local" / "logs" / f"dev-{port}").exists()
 
 
 @pytest.mark.parametrize(
