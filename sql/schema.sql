@@ -3,6 +3,17 @@
 
 CREATE SCHEMA postlease;
 
+CREATE FUNCTION postlease.attempts_kept(attempts jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $_$
+    SELECT CASE WHEN jsonb_array_length(attempts) < 20 THEN attempts ELSE
+        (jsonb_path_query_array(attempts, '$[0 to 18] ? (@.outcome == "unknown")')
+            || jsonb_path_query_array(attempts, '$[0 to 18] ? (!(@.outcome == "unknown"))'))
+        - jsonb_array_length(
+            jsonb_path_query_array(attempts, '$[0 to 18] ? (@.outcome == "unknown")')) % 19
+        || (attempts -> -1) END
+    $_$;
+
 CREATE FUNCTION postlease.uuid_v7() RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -92,8 +103,7 @@ WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 CREATE FUNCTION postlease.attempts_with(message postlease.email_messages, outcome text, code text, provider_message_id text, refunded boolean) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
-    SELECT CASE WHEN jsonb_array_length(message.attempts) >= 20
-                THEN message.attempts - 0 ELSE message.attempts END
+    SELECT postlease.attempts_kept(message.attempts)
         || jsonb_build_object(
             'attempt', message.attempt_count,
             'owner', message.lease_owner,
@@ -450,6 +460,9 @@ ALTER TABLE ONLY postlease.verification_tokens
 
 GRANT USAGE ON SCHEMA postlease TO postlease_application;
 GRANT USAGE ON SCHEMA postlease TO postlease_producer;
+
+REVOKE ALL ON FUNCTION postlease.attempts_kept(attempts jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.attempts_kept(attempts jsonb) TO postlease_application;
 
 REVOKE ALL ON FUNCTION postlease.uuid_v7() FROM PUBLIC;
 GRANT ALL ON FUNCTION postlease.uuid_v7() TO postlease_application;

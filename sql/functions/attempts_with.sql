@@ -1,12 +1,11 @@
--- A message's attempts with the entry of the claim that ends now; the last twenty are kept.
+-- A message's attempts with the entry of the claim that ends now; twenty are kept.
 -- A plain expression, so that the planner inlines it into the UPDATE that ends the claim.
 CREATE OR REPLACE FUNCTION postlease.attempts_with(
     message postlease.email_messages, outcome text, code text, provider_message_id text, refunded boolean
 ) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
-    SELECT CASE WHEN jsonb_array_length(message.attempts) >= 20
-                THEN message.attempts - 0 ELSE message.attempts END
+    SELECT postlease.attempts_kept(message.attempts)
         || jsonb_build_object(
             'attempt', message.attempt_count,
             'owner', message.lease_owner,

@@ -231,7 +231,7 @@ def test_a_changed_signature_leaves_no_older_function_behind(
     connection: Connection, source: Path
 ) -> None:
     migrations.migrate(connection, source)
-    for name in ("enqueue_email", "enqueue_auth_email", "attempts_with"):
+    for name in ("enqueue_email", "enqueue_auth_email", "attempts_kept", "attempts_with"):
         file = source / "functions" / f"{name}.sql"
         file.write_text(
             f"CREATE FUNCTION postlease.{name}(other text) RETURNS text LANGUAGE sql AS 'SELECT 1';"
@@ -241,9 +241,10 @@ def test_a_changed_signature_leaves_no_older_function_behind(
     rows = connection.execute(
         "SELECT p.oid::regprocedure::text AS name FROM pg_proc AS p"
         " WHERE p.pronamespace = 'postlease'::regnamespace AND p.proname IN"
-        " ('enqueue_email', 'enqueue_auth_email', 'attempts_with')"
+        " ('enqueue_email', 'enqueue_auth_email', 'attempts_kept', 'attempts_with')"
     ).fetchall()
     assert sorted(row["name"] for row in rows) == [
+        "postlease.attempts_kept(text)",
         "postlease.attempts_with(text)",
         "postlease.enqueue_auth_email(text)",
         "postlease.enqueue_email(text)",
@@ -270,7 +271,7 @@ def test_replacing_the_functions_does_not_disturb_who_is_using_them(
     identities = "SELECT oid FROM pg_proc WHERE pronamespace = 'postlease'::regnamespace ORDER BY 1"
     before = connection.execute(identities).fetchall()
     connection.execute("DELETE FROM postlease.schema_migrations WHERE name LIKE 'functions/%'")
-    assert len(migrations.migrate(connection, source)) == 3
+    assert len(migrations.migrate(connection, source)) == 4
     assert connection.execute(identities).fetchall() == before
 
 

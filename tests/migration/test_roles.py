@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Beside the owner. A function or a table that is missing here is for the owner alone.
 MAY_EXECUTE = {
+    "attempts_kept": {"postlease_application"},
     "attempts_with": {"postlease_application"},
     "enqueue_auth_email": {"postlease_application"},
     "enqueue_email": {"postlease_application", "postlease_producer"},
@@ -209,6 +210,7 @@ def test_a_producer_can_update_no_column(
     "call",
     [
         "postlease.enqueue_auth_email('account_exists', gen_random_uuid())",
+        "postlease.attempts_kept('[]')",
         "postlease.attempts_with(NULL, 'sent', NULL, NULL, false)",
         "postlease.uuid_v7()",
         "postlease.drop_other_signatures(0::regprocedure)",

@@ -117,6 +117,57 @@ MUTANTS = [
         "false",
         refusal(f"address {LONG!r}"),
     ),
+    Mutant(
+        "attempts_with",
+        "postlease.attempts_kept(message.attempts)",
+        "test_record.test_the_history_keeps_the_last_twenty_attempts",
+        "message.attempts",
+    ),
+    Mutant(
+        "attempts_kept",
+        "jsonb_array_length(attempts) < 20",
+        "test_history.test_below_twenty_nothing_is_dropped_or_moved",
+        "jsonb_array_length(attempts) < 19",
+    ),
+    Mutant(
+        "attempts_kept",
+        "jsonb_array_length(attempts) < 20",
+        "test_record.test_the_history_keeps_the_last_twenty_attempts",
+        "jsonb_array_length(attempts) < 21",
+    ),
+    Mutant(
+        "attempts_kept",
+        """- jsonb_array_length(
+            jsonb_path_query_array(attempts, '$[0 to 18] ? (@.outcome == "unknown")')) % 19""",
+        "test_history.test_an_unknown_attempt_is_still_known_after_twenty_others",
+        "- 0",
+    ),
+    Mutant(
+        "attempts_kept",
+        ' ? (@.outcome == "unknown")\')\n            || ',
+        "test_history.test_an_unknown_attempt_is_still_known_after_twenty_others",
+        ' ? (@.outcome == "none")\')\n            || ',
+    ),
+    Mutant(
+        "attempts_kept",
+        "% 19",
+        "test_history.test_of_nineteen_unknown_the_oldest_is_dropped",
+    ),
+    Mutant(
+        "attempts_kept",
+        "[0 to 18]",
+        "test_history.test_the_last_entry_stays_last",
+        "[0 to 19]",
+    ),
+    *(
+        Mutant(
+            function,
+            f"{volatility} PARALLEL SAFE",
+            "test_history.test_the_history_is_written_by_the_statement_itself",
+            f"{volatility} PARALLEL SAFE STRICT",
+        )
+        for function, volatility in (("attempts_kept", "IMMUTABLE"), ("attempts_with", "STABLE"))
+    ),
     Mutant(CONTENT, "{1,64}'", REFUSALS, "+'", refusal(f"address {LONG_NAME!r}")),
 ]
 

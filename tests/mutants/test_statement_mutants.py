@@ -509,8 +509,8 @@ MUTANTS = [
                 {},
             ),
             (
-                "THEN m.attempts - 0 ELSE m.attempts END",
-                "THEN m.attempts ELSE m.attempts END",
+                "postlease.attempts_kept(m.attempts)",
+                "m.attempts",
                 "test_the_last_twenty_entries_are_kept",
                 {},
             ),

@@ -23,8 +23,7 @@ SET status = 'sent',
     attempts = CASE
         WHEN m.status = 'sending' AND m.attempt_count = %(attempt)s
         THEN postlease.attempts_with(m, 'accepted', 'event', %(provider_message_id)s, false)
-        ELSE CASE WHEN jsonb_array_length(m.attempts) >= 20
-                  THEN m.attempts - 0 ELSE m.attempts END
+        ELSE postlease.attempts_kept(m.attempts)
             || (jsonb_path_query_first(
                     m.attempts, '$[*] ? (@.attempt == $attempt && @.outcome == "unknown")',
                     jsonb_build_object('attempt', %(attempt)s::integer))
