@@ -1,4 +1,4 @@
-"""A message's attempts: twenty are kept, and an unknown one is not forgotten for the sake of others."""
+"""A message's attempts: twenty are kept, and an unknown one is not dropped for the others."""
 
 from __future__ import annotations
 
