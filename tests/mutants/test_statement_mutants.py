@@ -686,10 +686,64 @@ MUTANTS = [
                 {},
             ),
             (
-                "m.status = 'failed' AND m.failure_reason = 'outcome_unknown'",
+                """m.status = 'failed' AND m.attempts @> '[{"outcome": "unknown"}]'""",
                 "test_a_message_whose_outcome_is_known_is_not_resolved",
                 "m.status = 'failed'",
                 {"status": "failed"},
+            ),
+            *(
+                (
+                    """m.status = 'failed' AND m.attempts @> '[{"outcome": "unknown"}]'""",
+                    "test_a_message_whose_outcome_is_known_is_not_resolved",
+                    """m.attempts @> '[]'""",
+                    {"status": status},
+                )
+                for status in ("pending", "sent")
+            ),
+            *(
+                (
+                    fragment,
+                    "test_a_message_that_failed_later_than_it_became_unknown_is_resolved",
+                    replacement,
+                    {"as_sent": as_sent},
+                )
+                for fragment, replacement, as_sent in (
+                    (
+                        """m.attempts @> '[{"outcome": "unknown"}]'""",
+                        "m.failure_reason = 'outcome_unknown'",
+                        False,
+                    ),
+                    ("coalesce(m.failure_reason, 'outcome_unknown')", "'outcome_unknown'", False),
+                    (
+                        "held.newest_unknown || jsonb_build_object(",
+                        "m.attempts -> -1 || jsonb_build_object(",
+                        True,
+                    ),
+                    ("THEN held.newest_unknown ->> 'provider'", "THEN m.provider", True),
+                    (
+                        "THEN (held.newest_unknown ->> 'dispatched_at')::timestamptz",
+                        "THEN m.dispatched_at",
+                        True,
+                    ),
+                )
+            ),
+            (
+                '? (@.outcome == "unknown")\') -> -1 AS',
+                "test_of_several_unknown_attempts_the_newest_is_resolved",
+                '? (@.outcome == "unknown")\') -> 0 AS',
+                {},
+            ),
+            (
+                "postlease.attempts_kept(m.attempts)",
+                "test_of_several_unknown_attempts_the_newest_is_resolved",
+                "m.attempts",
+                {},
+            ),
+            (
+                "held.newest_unknown || jsonb_build_object(",
+                "test_a_late_record_finds_a_failed_message_resolved_by_the_operator",
+                "held.newest_unknown || jsonb_build_object('owner', 'operator',",
+                {},
             ),
             (
                 "FOR NO KEY UPDATE",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from postlease import outbox
 from postlease.model import Settlement
@@ -192,6 +193,62 @@ def test_a_message_that_failed_as_unknown_is_resolved(
     assert [entry["outcome"] for entry in stored["attempts"]] == ["unknown"] + (
         ["accepted"] if as_sent else []
     )
+
+
+@pytest.mark.parametrize("as_sent", [True, False])
+def test_a_message_that_failed_later_than_it_became_unknown_is_resolved(
+    owner: Connection, application: Connection, *, as_sent: bool
+) -> None:
+    """The operator speaks of the attempt that nobody answered, not of the one that was refused."""
+    message_id = lose(owner, application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
+    arrange.reap(application)
+    [second] = arrange.claim(application, owner="worker-b")
+    arrange.authorize(application, second.claim, **KEYED)
+    refused = Settlement(second.claim, "failed", "rejected", code="no", failure_reason="rejected")
+    outbox.record(application, [refused])
+    before = arrange.row(owner, message_id)
+    assert outbox.resolve(application, message_id, as_sent=as_sent) == "resolved"
+    stored = arrange.row(owner, message_id)
+    if not as_sent:
+        assert stored == before
+        return
+    assert (stored["status"], stored["failure_reason"]) == ("sent", None)
+    unknown, *between, last = stored["attempts"]
+    assert [entry["outcome"] for entry in between] == ["rejected"]
+    settled = {"outcome": "accepted", "code": "operator", "provider_message_id": "operator"}
+    assert last == unknown | settled | {"ended_at": last["ended_at"]}
+    assert (last["attempt"], last["owner"]) == (1, "worker-a")
+    assert (stored["provider"], before["provider"]) == ("ses", "resend")
+    assert stored["dispatched_at"] == datetime.fromisoformat(unknown["dispatched_at"])
+
+
+def test_of_several_unknown_attempts_the_newest_is_resolved(
+    owner: Connection, application: Connection
+) -> None:
+    message_id = lose(owner, application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
+    arrange.reap(application)
+    arrange.dispatch(application, owner="worker-b")
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE + SECOND)
+    arrange.reap(application)
+    full = [{"attempt": 0, "outcome": "deferred"}] * 18
+    owner.execute("UPDATE postlease.email_messages SET attempts = %s || attempts", [Jsonb(full)])
+    assert outbox.resolve(application, message_id, as_sent=True) == "resolved"
+    attempts = arrange.row(owner, message_id)["attempts"]
+    assert len(attempts) == 20
+    assert [entry["attempt"] for entry in attempts if entry["attempt"]] == [1, 2, 2]
+
+
+def test_a_late_record_finds_a_failed_message_resolved_by_the_operator(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner, delivery="at_most_once")
+    [message] = arrange.dispatch(application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE + SECOND)
+    arrange.reap(application)
+    outbox.resolve(application, message_id, as_sent=True)
+    assert outbox.record(application, [arrange.sent(message.claim)]) == {message_id}
 
 
 def test_the_provider_still_knows_better_than_an_operator_who_said_failed(

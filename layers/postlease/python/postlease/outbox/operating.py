@@ -118,28 +118,41 @@ SELECT held.word FROM held
 """
 
 # Whoever was sending it finds the claim lost, or its late acceptance recorded. Resolved as failed
-# it stays `outcome_unknown`: nobody but the provider knows better, and its event still counts.
+# it keeps its reason, or gets `outcome_unknown`: nobody but the provider knows better, and an event
+# still counts. An attempt that nobody answered is settled whatever came after it; the entry of the
+# newest one names the owner that made the call, as an event's does.
 RESOLVE: LiteralString = """-- outbox.resolve
 WITH held AS MATERIALIZED (
     SELECT m.id, CASE
         WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL AND m.lease_expires_at < now()
             THEN 'resolved'
-        WHEN m.status = 'failed' AND m.failure_reason = 'outcome_unknown' THEN 'resolved'
+        WHEN m.status = 'failed' AND m.attempts @> '[{"outcome": "unknown"}]' THEN 'resolved'
         ELSE 'not_unknown'
-    END AS word
+    END AS word,
+    jsonb_path_query_array(m.attempts, '$[*] ? (@.outcome == "unknown")') -> -1 AS newest_unknown
     FROM postlease.email_messages AS m
     WHERE m.id = %(id)s
     FOR NO KEY UPDATE
 ), resolved AS (
     UPDATE postlease.email_messages AS m
     SET status = CASE WHEN %(as_sent)s THEN 'sent' ELSE 'failed' END,
-        failure_reason = CASE WHEN NOT %(as_sent)s THEN 'outcome_unknown' END,
+        failure_reason = CASE
+            WHEN NOT %(as_sent)s THEN coalesce(m.failure_reason, 'outcome_unknown') END,
         attempts = CASE
-            WHEN %(as_sent)s
+            WHEN m.status = 'sending' AND %(as_sent)s
                 THEN postlease.attempts_with(m, 'accepted', 'operator', %(sent_as)s, false)
             WHEN m.status = 'sending'
                 THEN postlease.attempts_with(m, 'unknown', 'operator', NULL, false)
+            WHEN %(as_sent)s
+                THEN postlease.attempts_kept(m.attempts) || (
+                    held.newest_unknown || jsonb_build_object(
+                        'outcome', 'accepted', 'code', 'operator', 'ended_at', now(),
+                        'provider_message_id', %(sent_as)s::text))
             ELSE m.attempts END,
+        dispatched_at = CASE WHEN m.status = 'failed' AND %(as_sent)s
+            THEN (held.newest_unknown ->> 'dispatched_at')::timestamptz ELSE m.dispatched_at END,
+        provider = CASE WHEN m.status = 'failed' AND %(as_sent)s
+            THEN held.newest_unknown ->> 'provider' ELSE m.provider END,
         unknown_count = m.unknown_count + CASE m.status WHEN 'sending' THEN 1 ELSE 0 END,
         provider_message_id = CASE WHEN %(as_sent)s THEN %(sent_as)s END,
         keyed_since = NULL,
@@ -249,9 +262,10 @@ def retry(connection: Connection, message_id: UUID) -> RetryWord | None:
 
 
 def resolve(connection: Connection, message_id: UUID, *, as_sent: bool) -> ResolveWord | None:
-    """End an unknown message by an operator's word: `sent`, or `failed(outcome_unknown)`.
+    """End an unknown message by an operator's word: `sent`, or `failed`.
 
-    Unknown is one that was dispatched and whose lease is over, or that failed as
+    Unknown is one that was dispatched and whose lease is over, or that failed, for whatever reason,
+    with an unknown attempt among its attempts. Failed, it has the reason that it had, or
     `outcome_unknown`. `not_unknown` changed nothing; None: no such message. Does not commit inside
     a caller's transaction.
     """
