@@ -39,6 +39,17 @@ def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
         assert named <= TARGETS, command
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_query_of_an_example_is_written_in_the_order_in_which_it_is_signed(
+    page: Path,
+) -> None:
+    """Older releases of curl sign the query as it was typed; the signature wants it sorted."""
+    for query in re.findall(r"/v1/[\w/{}$-]+\?([^\"\s`]+)", page.read_text("utf-8")):
+        parts = query.split("&")
+        assert parts == sorted(parts), query
+        assert re.fullmatch(r"[\w%.=&-]+", query), f"not encoded: {query}"
+
+
 def test_the_readme_is_there_and_begins_with_what_it_is() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert text.startswith("# Postlease\n")

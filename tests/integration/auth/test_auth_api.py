@@ -341,9 +341,10 @@ def test_an_event_that_is_not_there_is_a_404_an_old_one_a_410_a_broken_id_a_400(
     assert (answer.status, answer.problem) == (404, "event-unknown")
     answer = api.call("GET", "/v1/events/evt_01" + "0" * 24)
     assert (answer.status, answer.problem) == (410, "event-gone")
-    answer = api.call("GET", "/v1/events/evt_1")
-    assert (answer.status, answer.problem) == (400, "invalid-request")
-    assert answer.json["errors"][0]["parameter"] == "event_id"
+    for malformed in ("evt_1", str(unknown)):
+        answer = api.call("GET", f"/v1/events/{malformed}")
+        assert (answer.status, answer.problem) == (400, "invalid-request")
+        assert answer.json["errors"][0]["parameter"] == "event_id"
 
 
 def test_looking_at_a_link_changes_nothing_however_often(api: Api, world: World) -> None:

@@ -15,6 +15,7 @@ from tests.integration.messages.conftest import sample
 
 if TYPE_CHECKING:
     import io
+    from collections.abc import Callable
     from uuid import UUID
 
     from postlease.database import Connection
@@ -233,12 +234,39 @@ def test_a_message_that_does_not_exist_is_not_found(api: Api, name: str) -> None
     assert (reply.status, reply.problem) == (404, "message-unknown")
 
 
+@pytest.mark.parametrize("spell", [str, lambda message_id: str(message_id).upper()])
+def test_a_producer_s_uuid_names_its_message_too(
+    api: Api, owner: Connection, application: Connection, spell: Callable[[UUID], str]
+) -> None:
+    refused, lost = failed(owner, application), unknown(owner, application)
+    replies = [
+        (refused, api.call("GET", f"/v1/messages/{spell(refused)}")),
+        (refused, api.call("POST", f"/v1/messages/{spell(refused)}/retry")),
+        (lost, api.call("POST", f"/v1/messages/{spell(lost)}/resolve", {"as": "sent"})),
+    ]
+    for message_id, reply in replies:
+        assert (reply.status, reply.json["event_id"]) == (200, event_id(message_id))
+
+
+NO_IDS = {
+    "too short": "evt_1",
+    "lower case": UNKNOWN_ID.lower(),
+    "no hyphens": "0197d0b9-20c3-7d61-ab15-b9d2bd0f2a51".replace("-", ""),
+    "braces": "{0197d0b9-20c3-7d61-ab15-b9d2bd0f2a51}",
+    "a line's end": "0197d0b9-20c3-7d61-ab15-b9d2bd0f2a51\n",
+    "hyphens elsewhere": "0197d0b920c3-7d61-ab15-b9d2-bd0f2a51",
+    "other digits": "\u0660197d0b9-20c3-7d61-ab15-b9d2bd0f2a5"[:36],
+    "a prefixed UUID": "evt_0197d0b9-20c3-7d61-ab15-b9d2bd0f2a51",
+}
+
+
+@pytest.mark.parametrize("given", NO_IDS.values(), ids=NO_IDS.keys())
 @pytest.mark.parametrize(
     ("method", "tail"), [("GET", ""), ("POST", "/retry"), ("POST", "/resolve")]
 )
-def test_an_id_that_is_none_is_told_so(api: Api, method: str, tail: str) -> None:
+def test_an_id_that_is_none_is_told_so(api: Api, method: str, tail: str, given: str) -> None:
     body = {"as": "sent"} if tail == "/resolve" else None
-    reply = api.call(method, f"/v1/messages/evt_1{tail}", body)
+    reply = api.call(method, f"/v1/messages/{given}{tail}", body)
     assert (reply.status, reply.problem) == (400, "invalid-request")
     assert reply.json["errors"][0]["parameter"] == "id"
 

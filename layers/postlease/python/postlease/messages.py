@@ -39,6 +39,8 @@ FILTERS = (
 LARGEST_PAGE = 100
 DEFAULT_PAGE = 50
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+
 _ENTRY = (
     "attempt",
     "owner",
@@ -123,10 +125,15 @@ def _done(word: RetryWord | ResolveWord | None, wanted: RetryWord | ResolveWord)
         raise ConflictError(*_REFUSALS[word])
 
 
-def _id(wire_id: str) -> UUID:
-    message_id = parse_event_id(wire_id)
+def _id(text: str) -> UUID:
+    """The id in its wire form, or as the UUID that `postlease.enqueue_email` answers."""
+    if _UUID.fullmatch(text):
+        return UUID(text)
+    message_id = parse_event_id(text)
     if message_id is None:
-        raise MalformedInputError("id", "must be `evt_` and 26 characters of Crockford base32")
+        raise MalformedInputError(
+            "id", "must be `evt_` and 26 characters of Crockford base32, or a UUID"
+        )
     return message_id
 
 
