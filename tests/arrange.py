@@ -159,12 +159,18 @@ def pass_time(owner: Connection, by: timedelta) -> None:
     owner.execute(
         "UPDATE postlease.provider_gates SET closed_at = closed_at - %(by)s,"
         " probe_at = probe_at - %(by)s, rate_changed_at = rate_changed_at - %(by)s,"
-        " next_slot_at = next_slot_at - %(by)s, updated_at = updated_at - %(by)s",
+        " next_slot_at = next_slot_at - %(by)s, updated_at = updated_at - %(by)s,"
+        " accepted_at = accepted_at - %(by)s",
         {"by": by},
     )
     owner.execute(
         "UPDATE postlease.email_messages SET available_at = available_at - %(by)s"
         " WHERE status = 'pending' AND available_at > now()",
+        {"by": by},
+    )
+    owner.execute(
+        "UPDATE postlease.email_messages SET blocked_at = blocked_at - %(by)s"
+        " WHERE blocked_at IS NOT NULL",
         {"by": by},
     )
 

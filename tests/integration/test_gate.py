@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MESSAGE = UUID(int=1)
 OTHER = UUID(int=2)
 SOON = timedelta(seconds=20)
+SECOND = timedelta(seconds=1)
 PAUSES = [30, 60, 120, 240, 480, 600, 600]
 
 
@@ -47,11 +48,17 @@ def row(owner: Connection, provider: str = "ses") -> dict[str, Any]:
 
 
 def close(connection: Connection, provider: str = "ses") -> bool:
-    return gate.close_gate(connection, provider, reason="sending_paused", message_id=MESSAGE)
+    return bool(gate.close_gate(connection, provider, reason="paused", message_id=MESSAGE))
 
 
-def note(connection: Connection, outcome: Outcome, message_id: UUID = MESSAGE) -> bool:
-    return gate.note(connection, "ses", message_id, outcome)
+def note(
+    connection: Connection,
+    outcome: Outcome,
+    message_id: UUID = MESSAGE,
+    *,
+    age: timedelta = timedelta(0),
+) -> bool:
+    return bool(gate.note(connection, "ses", message_id, outcome, age=age))
 
 
 def reserve(connection: Connection, recipients: int = 1) -> gate.Slots:
@@ -157,11 +164,98 @@ def test_no_answer_and_a_blocked_one_open_nothing(
     assert gate.look(application, "ses").closed is True
 
 
-def test_an_answer_in_good_times_writes_nothing(owner: Connection, application: Connection) -> None:
+def written(owner: Connection) -> Any:
+    """What changes whenever a gate is written."""
+    return owner.execute("SELECT xmin, ctid FROM postlease.provider_gates").fetchone()
+
+
+@pytest.mark.parametrize("answer", [Rejected("content"), Deferred("busy")])
+def test_an_answer_in_good_times_writes_nothing(
+    owner: Connection, application: Connection, answer: Outcome
+) -> None:
     gate.set_limit(application, "ses", 14)
-    before = owner.execute("SELECT xmin, ctid FROM postlease.provider_gates").fetchone()
+    before = written(owner)
+    note(application, answer)
+    assert written(owner) == before
+
+
+def test_an_acceptance_in_good_times_is_noted_every_ten_seconds(
+    owner: Connection, application: Connection
+) -> None:
+    gate.set_limit(application, "ses", 14)
+    note(application, Accepted("p-1"), age=2 * SECOND)
+    first = row(owner)["accepted_at"]
+    assert first == row(owner)["updated_at"] - 2 * SECOND
     note(application, Accepted("p-1"))
-    assert owner.execute("SELECT xmin, ctid FROM postlease.provider_gates").fetchone() == before
+    assert row(owner)["accepted_at"] == first
+    arrange.pass_time(owner, 10 * SECOND)
+    note(application, Accepted("p-1"))
+    assert row(owner)["accepted_at"] > first
+
+
+@pytest.mark.parametrize(
+    "answer", [Accepted("p-1"), Rejected("content"), Deferred("busy"), Throttled("rate")]
+)
+def test_an_answer_to_a_call_from_before_the_closing_opens_nothing(
+    owner: Connection, application: Connection, answer: Outcome
+) -> None:
+    """What was on its way then was accepted by an account that has been paused since."""
+    close(application)
+    arrange.pass_time(owner, 5 * SECOND)
+    before = row(owner)
+    note(application, answer, age=6 * SECOND)
+    assert row(owner)["closed_at"] == before["closed_at"]
+    assert row(owner)["accepted_at"] is None
+    note(application, answer, age=4 * SECOND)
+    assert gate.look(application, "ses").closed is False
+
+
+@pytest.mark.parametrize("answer", [Rejected("content"), Deferred("busy"), Throttled("rate")])
+def test_a_throttled_or_refused_probe_is_no_acceptance(
+    owner: Connection, application: Connection, answer: Outcome
+) -> None:
+    """It opens the gate, but does not show that the account may send."""
+    close(application)
+    note(application, answer)
+    assert (row(owner)["closed_at"], row(owner)["accepted_at"]) == (None, None)
+
+
+def test_a_refusal_without_a_call_opens_nothing(application: Connection) -> None:
+    close(application)
+    note(application, Rejected("too_large", is_answer=False))
+    assert gate.look(application, "ses").closed is True
+
+
+def blocked_at(owner: Connection, message_id: UUID, ago: timedelta) -> None:
+    """Let a message have closed the gate so long ago."""
+    owner.execute(
+        "UPDATE postlease.email_messages SET blocked_at = now() - %s WHERE id = %s",
+        [ago, message_id],
+    )
+
+
+@pytest.mark.parametrize(("accepted_ago", "others_pass"), [(None, False), (12, False), (8, True)])
+def test_a_closing_says_whether_others_passed_since_its_message_s_last_one(
+    owner: Connection, application: Connection, accepted_ago: int | None, *, others_pass: bool
+) -> None:
+    culprit, other = arrange.enqueue(owner, 2)
+    gate.set_limit(application, "ses", 14)
+    blocked_at(owner, culprit, 10 * SECOND)
+    blocked_at(owner, other, 15 * SECOND)
+    if accepted_ago:
+        note(application, Accepted("p-1"), other, age=accepted_ago * SECOND)
+    found = gate.note(application, "ses", culprit, Blocked("identity"), age=timedelta(0))
+    assert found == gate.Closing(others_pass=others_pass)
+
+
+def test_a_message_s_first_closing_is_not_its_own_trouble(
+    owner: Connection, application: Connection
+) -> None:
+    [culprit] = arrange.enqueue(owner)
+    gate.set_limit(application, "ses", 14)
+    note(application, Accepted("p-1"))
+    found = gate.note(application, "ses", culprit, Blocked("identity"), age=timedelta(0))
+    assert found == gate.Closing(others_pass=False)
 
 
 def test_probes_go_one_an_interval_and_intervals_double_to_ten_minutes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from postlease import outbox
@@ -188,7 +188,13 @@ def test_records_and_authorizations_over_the_same_rows_in_opposite_order_do_not_
             assert len(recorded) == 20
 
 
-def test_a_message_that_closed_the_gate_is_counted_each_time(
+def ended_at(owner: Connection, message_id: UUID) -> datetime:
+    """When its last attempt ended."""
+    text = arrange.row(owner, message_id)["attempts"][-1]["ended_at"]
+    return datetime.fromisoformat(text)
+
+
+def test_when_a_message_last_closed_the_gate_is_kept(
     owner: Connection, application: Connection
 ) -> None:
     culprit, other = arrange.enqueue(owner, 2)
@@ -204,7 +210,11 @@ def test_a_message_that_closed_the_gate_is_counted_each_time(
             for message in arrange.claim(application, 2, owner=owner_name)
         ]
         assert len(outbox.record(application, blocked)) == 2
-    assert arrange.row(owner, culprit)["blocked_count"] == 2
-    assert arrange.row(owner, other)["blocked_count"] == 0
-    [again, _] = arrange.claim(application, 2)
-    assert (again.claim.message_id, again.blocked_count) == (culprit, 2)
+    assert arrange.row(owner, culprit)["blocked_at"] == ended_at(owner, culprit)
+    assert arrange.row(owner, other)["blocked_at"] is None
+    met_it = [
+        Settlement(message.claim, "pending", "blocked", refunded=True)
+        for message in arrange.claim(application, 2, owner="worker-c")
+    ]
+    outbox.record(application, met_it)
+    assert arrange.row(owner, culprit)["blocked_at"] < ended_at(owner, culprit)

@@ -194,7 +194,7 @@ def test_a_producer_can_update_no_column(
     for name in tables(owner_connection):
         columns = owner_connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
-            " AND attgenerated = '' AND attidentity = ''",
+            " AND attgenerated = '' AND attidentity = '' AND NOT attisdropped",
             [f"postlease.{name}"],
         ).fetchall()
         for column in columns:

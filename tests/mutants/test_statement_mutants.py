@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from postlease.model import Accepted
+from postlease.model import Accepted, Deferred, Throttled
 from tests.integration.feedback.conftest import told_us
 from tests.integration.retention.conftest import bucket
 from tests.mutants.promises import arguments_of, load, passes
@@ -657,7 +657,7 @@ MUTANTS = [
                     "refunded_count = m.attempt_count,",
                     "unknown_count = 0,",
                     "reaped_count = 0,",
-                    "blocked_count = 0,",
+                    "blocked_at = NULL,",
                     "keyed_since = NULL,",
                 )
             ),
@@ -827,9 +827,9 @@ MUTANTS = [
             ),
             (
                 "OPEN",
-                "g.provider = %(provider)s AND ",
+                "g.provider = %(provider)s\n",
                 "test_one_provider_s_gate_is_not_another_s",
-                "",
+                "true\n",
                 {},
             ),
             (
@@ -841,17 +841,59 @@ MUTANTS = [
             ),
             (
                 "OPEN",
-                " AND (g.closed_at IS NOT NULL OR g.failures_in_a_row > 0)",
+                "OR g.closed_at IS NULL\n          AND (",
                 "test_an_answer_in_good_times_writes_nothing",
-                "",
+                "OR g.closed_at IS NULL\n          AND (true OR ",
+                {"answer": Deferred("busy")},
+            ),
+            (
+                "OPEN",
+                "OR g.closed_at IS NULL\n          AND",
+                "test_an_answer_to_a_call_from_before_the_closing_opens_nothing",
+                "OR",
+                {"answer": Accepted("p-1")},
+            ),
+            (
+                "OPEN",
+                "g.closed_at <= c.began_at",
+                "test_an_answer_to_a_call_from_before_the_closing_opens_nothing",
+                "g.closed_at IS NOT NULL",
+                {"answer": Accepted("p-1")},
+            ),
+            (
+                "OPEN",
+                "g.failures_in_a_row > 0\n",
+                "test_one_answer_in_between_begins_the_count_anew",
+                "false\n",
+                {"answer": Deferred("busy")},
+            ),
+            (
+                "OPEN",
+                "%(accepted)s AND coalesce",
+                "test_an_answer_in_good_times_writes_nothing",
+                "coalesce",
+                {"answer": Deferred("busy")},
+            ),
+            (
+                "OPEN",
+                "<= c.began_at - %(often)s::interval",
+                "test_an_acceptance_in_good_times_is_noted_every_ten_seconds",
+                "<= c.began_at",
                 {},
             ),
             (
                 "OPEN",
-                " OR g.failures_in_a_row > 0",
-                "test_one_answer_in_between_begins_the_count_anew",
-                "",
-                {"answer": Accepted("p-1")},
+                "CASE WHEN %(accepted)s THEN c.began_at ELSE g.accepted_at END",
+                "test_an_acceptance_in_good_times_is_noted_every_ten_seconds",
+                "CASE WHEN %(accepted)s THEN now() ELSE g.accepted_at END",
+                {},
+            ),
+            (
+                "OPEN",
+                "CASE WHEN %(accepted)s THEN c.began_at ELSE g.accepted_at END",
+                "test_a_throttled_or_refused_probe_is_no_acceptance",
+                "c.began_at",
+                {"answer": Throttled("rate")},
             ),
             (
                 "OPEN",
@@ -865,6 +907,27 @@ MUTANTS = [
                 "WHERE g.closed_at IS NULL",
                 "test_only_the_first_of_several_closes_the_gate",
                 "",
+                {},
+            ),
+            (
+                "CLOSE",
+                "coalesce(g.accepted_at > (\n    SELECT m.blocked_at",
+                "test_a_closing_says_whether_others_passed_since_its_message_s_last_one",
+                "coalesce(now() > (\n    SELECT m.blocked_at",
+                {"accepted_ago": 12, "others_pass": False},
+            ),
+            (
+                "CLOSE",
+                "WHERE m.id = %(message_id)s",
+                "test_a_closing_says_whether_others_passed_since_its_message_s_last_one",
+                "ORDER BY m.id DESC LIMIT 1",
+                {"accepted_ago": 12, "others_pass": False},
+            ),
+            (
+                "CLOSE",
+                "SELECT m.blocked_at",
+                "test_a_message_s_first_closing_is_not_its_own_trouble",
+                "SELECT coalesce(m.blocked_at, '-infinity')",
                 {},
             ),
             (
@@ -968,8 +1031,9 @@ MUTANTS = [
     Mutant(
         RECORDING,
         "RECORD",
-        "blocked_count = m.blocked_count + (%(closings)s::integer[])[h.place],",
-        "test_record.test_a_message_that_closed_the_gate_is_counted_each_time",
+        "WHEN (%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END",
+        "test_record.test_when_a_message_last_closed_the_gate_is_kept",
+        "WHEN true THEN now() END",
     ),
     # supersede and look up
     Mutant(

@@ -9,6 +9,7 @@ import pytest
 
 from postlease import backoff
 from postlease.delivery import outcomes
+from postlease.gate import Closing
 from postlease.model import (
     Accepted,
     Blocked,
@@ -28,7 +29,7 @@ FIRST_STEP = timedelta(seconds=30)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def message(*, attempts_left: int = 4, attempt: int = 1, blocked_count: int = 0) -> ClaimedMessage:
+def message(*, attempts_left: int = 4, attempt: int = 1) -> ClaimedMessage:
     return ClaimedMessage(
         claim=Claim(CLAIM.message_id, CLAIM.owner, attempt),
         priority=50,
@@ -41,7 +42,6 @@ def message(*, attempts_left: int = 4, attempt: int = 1, blocked_count: int = 0)
         attempts_left=attempts_left,
         counted_attempts=5 - attempts_left,
         retry_count=0,
-        blocked_count=blocked_count,
         parameters_json="{}",
         to_addresses=("reader@example.com",),
         cc_addresses=(),
@@ -122,25 +122,24 @@ def test_what_the_gate_waits_for_waits_the_first_step_however_often(outcome: Out
     assert settlement.delay == FIRST_STEP
 
 
-def test_what_closes_the_gate_a_second_time_is_rejected() -> None:
-    again = outcomes.judge(message(blocked_count=1), Blocked("identity"), closed_gate=True)
-    assert again == Rejected("identity")
+def test_what_closes_the_gate_while_others_pass_is_rejected() -> None:
+    closing = Closing(others_pass=True)
+    assert outcomes.judge(Blocked("identity"), closing) == Rejected("identity")
 
 
 @pytest.mark.parametrize(
-    ("blocked_count", "outcome", "closed_gate"),
+    ("outcome", "closing"),
     [
-        pytest.param(0, Blocked("identity"), True, id="the first time"),
-        pytest.param(1, Blocked("identity"), False, id="while nobody passes"),
-        pytest.param(3, Blocked("daily_quota"), True, id="for its recipients' number"),
-        pytest.param(3, Unreachable("dns"), True, id="for nobody being there"),
+        pytest.param(Blocked("identity"), Closing(others_pass=False), id="nobody passes"),
+        pytest.param(Blocked("identity"), None, id="the gate was closed already"),
+        pytest.param(Blocked("daily_quota"), Closing(others_pass=True), id="too many recipients"),
+        pytest.param(Unreachable("dns"), Closing(others_pass=True), id="nobody was there"),
     ],
 )
 def test_what_may_not_be_the_message_s_own_trouble_is_left_as_it_is(
-    blocked_count: int, outcome: Outcome, *, closed_gate: bool
+    outcome: Outcome, closing: Closing | None
 ) -> None:
-    suspect = message(blocked_count=blocked_count)
-    assert outcomes.judge(suspect, outcome, closed_gate=closed_gate) == outcome
+    assert outcomes.judge(outcome, closing) == outcome
 
 
 @pytest.mark.parametrize(("code", "noted"), [("identity", True), ("daily_quota", False)])

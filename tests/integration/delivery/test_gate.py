@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -15,14 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
+from psycopg.conninfo import make_conninfo
 
 from local.provider import Fault, Provider
 from postlease import gate, outbox
+from postlease.database import Database, connect
 from postlease.delivery.gatekeeping import Gatekeeper, Turn
 from postlease.delivery.rates import forget
 from postlease.delivery.tally import Tally
 from postlease.delivery.writer import Writer
 from postlease.errors import UnavailableError
+from postlease.model import Blocked
+from postlease.providers import ses
 from tests import arrange
 from tests.integration.delivery.conftest import Sweeps
 
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from local.sendemail import SendEmail
-    from postlease.database import Connection, Database
+    from postlease.database import Connection
     from postlease.model import Outcome, OutgoingMail
 
 ROOT = Path(__file__).parents[3]
@@ -140,6 +145,21 @@ def test_a_message_that_comes_to_no_call_spends_no_probe(sweeps: Sweeps, owner: 
     assert not state(owner).closed
 
 
+def test_a_refusal_without_a_call_spends_no_probe_and_opens_nothing(
+    sweeps: Sweeps, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ses, "LARGEST", 20_000)
+    [large] = arrange.enqueue(owner, parameters={"order_number": "9" * 20_000, "total": "1"})
+    [asked] = arrange.enqueue(owner)
+    gate.close_gate(owner, "ses", reason="unreachable")
+    arrange.pass_time(owner, MINUTE)
+    sweeps.meets("pause")
+    sweeps.run()
+    assert arrange.row(owner, large)["attempts"][-1]["code"] == "too_large"
+    assert arrange.row(owner, asked)["attempts"][-1]["code"] == "sending_paused"
+    assert (state(owner).reason, state(owner).closed_by) == ("unreachable", None)
+
+
 def test_a_message_that_cost_a_worker_may_probe_if_nothing_else_is_due(
     sweeps: Sweeps, owner: Connection, application: Connection
 ) -> None:
@@ -213,11 +233,10 @@ def test_a_message_that_stops_the_rest_twice_is_rejected(picky: Sweeps, owner: C
     arrange.enqueue(owner, 5)
     picky.run()
     stored = arrange.row(owner, culprit)
-    assert (stored["status"], stored["blocked_count"]) == ("pending", 1)
+    assert (stored["status"], stored["blocked_at"] is None) == ("pending", False)
     assert state(owner).closed_by == culprit
-    for _ in range(2):
-        arrange.pass_time(owner, MINUTE)
-        picky.run()
+    arrange.pass_time(owner, MINUTE)
+    picky.run()
     stored = arrange.row(owner, culprit)
     assert (stored["status"], stored["failure_reason"]) == ("failed", "rejected")
     assert (stored["attempts"][-1]["code"], stored["attempt_count"]) == ("sending_paused", 2)
@@ -234,8 +253,22 @@ def test_a_message_that_is_stopped_while_nobody_passes_is_not_rejected(
         picky.run()
         arrange.pass_time(owner, 10 * MINUTE)
     stored = arrange.row(owner, culprit)
-    assert (stored["status"], stored["blocked_count"]) == ("pending", 1)
+    assert (stored["status"], stored["blocked_at"] is None) == ("pending", False)
     assert stored["attempt_count"] == stored["refunded_count"] == 6
+
+
+def test_an_account_that_is_opened_and_paused_again_rejects_nobody(
+    sweeps: Sweeps, owner: Connection
+) -> None:
+    """Nobody passed in between: it is still the account's trouble."""
+    [message_id] = arrange.enqueue(owner)
+    sweeps.meets("pause")
+    for _ in range(3):
+        assert sweeps.run().counts["gate_closed"] == 1
+        gate.open_gate(owner, "ses")
+        arrange.pass_time(owner, MINUTE)
+    assert arrange.row(owner, message_id)["status"] == "pending"
+    assert unpaid(owner) == 0
 
 
 def test_a_paused_account_rejects_nobody_who_met_it_twice(
@@ -247,7 +280,7 @@ def test_a_paused_account_rejects_nobody_who_met_it_twice(
     for _ in range(10):
         sweeps.run()
         arrange.pass_time(owner, 10 * MINUTE)
-    noted = owner.execute("SELECT sum(blocked_count) AS n FROM postlease.email_messages").fetchone()
+    noted = owner.execute("SELECT count(blocked_at) AS n FROM postlease.email_messages").fetchone()
     assert noted == {"n": 1}
     sweeps.meets("accept")
     assert sweeps.run().counts["sent"] == 20
@@ -490,9 +523,35 @@ def test_a_gate_that_cannot_be_asked_strands_no_message(
     gate.set_limit(application, "ses", 100)
     owner.execute("REVOKE UPDATE ON postlease.provider_gates FROM postlease_application")
     try:
-        sweeps.run(seconds=12)
+        tally = sweeps.run(linger=3)
     finally:
         owner.execute("GRANT UPDATE ON postlease.provider_gates TO postlease_application")
     assert arrange.statuses(owner) == {"pending": 3}
     assert unpaid(owner) == 0
+    # Once a second, and not as fast as it goes.
+    assert 3 <= tally.counts["claimed"] <= 12
     assert sweeps.run().counts["sent"] == 3
+
+
+def test_a_gate_that_somebody_holds_is_not_waited_for(
+    database: Database, application_conninfo: str, owner: Connection, owner_url: str
+) -> None:
+    """The answer is the mail's and is recorded; the gate learns from the next one."""
+    provider = TellingProvider(None)
+    gate.set_limit(owner, provider.name, 2)
+    arrange.enqueue(owner)
+    [message] = arrange.claim(database.connection())
+    hasty = Database(
+        lambda *, refresh: make_conninfo(application_conninfo, options="-c lock_timeout=100ms")
+    )
+    with writer_of(hasty, provider) as writer, ThreadPoolExecutor(1) as threads:
+        keeper = Gatekeeper(writer, provider=provider, tally=Tally(), own_limit=2)
+        now = time.monotonic()
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute("SELECT FROM postlease.provider_gates FOR UPDATE")
+            told = threads.submit(
+                keeper.note, message, Blocked("paused"), began_at=now, until=now + 300
+            )
+            assert told.result(timeout=60) is None
+    hasty.discard()
+    assert not gate.look(owner, provider.name).closed

@@ -60,6 +60,33 @@ def test_a_go_that_came_too_late_is_not_used(
     assert sweeps.provider.counts.requests == 1
 
 
+def test_a_go_that_never_came_costs_nothing(
+    sweeps: Sweeps, owner: Connection, owner_url: str, environment: Callable[..., None]
+) -> None:
+    """The worker lives and says so: nobody may take it for one that died over this message."""
+    environment(
+        CALL_BUDGET_SECONDS="1",
+        CONNECT_TIMEOUT_SECONDS="0.3",
+        READ_TIMEOUT_SECONDS="0.5",
+        START_MARGIN_SECONDS="0.5",
+        LEASE_SECONDS="3",
+        UNKNOWN_GRACE_SECONDS="40",
+    )
+    [message_id] = arrange.enqueue(owner)
+    with connect(owner_url) as blocker, blocker.transaction():
+        blocker.execute("LOCK TABLE postlease.suppressions IN ACCESS EXCLUSIVE MODE")
+        running = sweeps.start()
+        wait_for_lock_wait(owner)
+        while not (stored := arrange.row(owner, message_id))["attempts"]:
+            time.sleep(0.05)
+    assert {attempt["outcome"] for attempt in stored["attempts"]} == {"handed_back"}
+    assert stored["refunded_count"] == len(stored["attempts"])
+    assert stored["reaped_count"] == 0
+    running.result()
+    sweeps.run()
+    assert arrange.row(owner, message_id)["status"] == "sent"
+
+
 def test_a_late_record_changes_nothing_and_is_told(
     sweeps: Sweeps, owner: Connection, application: Connection
 ) -> None:

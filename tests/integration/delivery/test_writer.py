@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from postlease import outbox
 from postlease.database import Database, connect
+from postlease.delivery import outcomes
 from postlease.delivery.writer import Writer
 from postlease.errors import DatabaseError, UnavailableError
 from postlease.model import Claim, Settlement
@@ -29,6 +31,10 @@ TERMS = outbox.Terms("ses", keeps_keys=False, needed=arrange.NEEDED, max_attempt
 
 def soon() -> float:
     return time.monotonic() + 10
+
+
+def late() -> float:
+    return time.monotonic() + 60
 
 
 @pytest.fixture
@@ -147,6 +153,65 @@ def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Conne
         with pytest.raises(UnavailableError):
             writer.record(arrange.sent(Claim(UUID(int=1), "worker-a", 1)), until=until)
         assert time.monotonic() >= until
+
+
+@pytest.fixture
+def hasty_writer(application_conninfo: str) -> Iterator[Writer]:
+    """A writer whose statements wait a tenth of a second for a lock."""
+    conninfo = make_conninfo(application_conninfo, options="-c lock_timeout=100ms")
+    database = Database(lambda *, refresh: conninfo)
+    with Writer(database, TERMS) as running:
+        yield running
+    database.discard()
+
+
+def test_a_record_that_waits_for_a_lock_holds_up_nobody_else(
+    hasty_writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    arrange.enqueue(owner, 4)
+    held, *others = [message.claim for message in arrange.dispatch(application, 4)]
+    with ThreadPoolExecutor(4) as threads:
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute(
+                "SELECT FROM postlease.email_messages WHERE id = %s FOR UPDATE", [held.message_id]
+            )
+            waiting = threads.submit(hasty_writer.record, arrange.sent(held), until=late())
+            wait_for_lock_wait(owner)
+            answers = [
+                threads.submit(hasty_writer.record, arrange.sent(claim), until=late())
+                for claim in others
+            ]
+            assert all(answer.result(timeout=30) for answer in answers)
+            assert not waiting.done()
+        assert waiting.result()
+    assert arrange.statuses(owner) == {"sent": 4}
+
+
+def test_a_record_that_is_refused_again_and_again_holds_up_nobody_else(
+    writer: Writer, owner: Connection, application: Connection
+) -> None:
+    """Nor what is less urgent: it is repeated in between."""
+    arrange.enqueue(owner, 2)
+    [refused, other] = [message.claim for message in arrange.claim(application, 2)]
+    owner.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql"
+        " AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$"
+    )
+    owner.execute(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON postlease.email_messages FOR EACH ROW"
+        f" WHEN (NEW.id = '{refused.message_id}') EXECUTE FUNCTION refuse()"
+    )
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(writer.record, outcomes.handed_back(refused), until=late())
+            for _ in range(3):
+                verdict = writer.authorize(outbox.Asked(other, ()), until=soon())
+                assert verdict == outbox.Verdict("go", frozenset())
+            assert not waiting.done()
+            owner.execute("DROP TRIGGER refuse ON postlease.email_messages")
+            assert waiting.result()
+    finally:
+        owner.execute("DROP FUNCTION refuse CASCADE")
 
 
 def test_two_claims_of_one_message_are_never_in_one_batch(

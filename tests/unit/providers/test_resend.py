@@ -413,7 +413,7 @@ def test_a_wrong_key_blocks_and_a_right_one_is_used_as_soon_as_it_is_there(
 
 def test_a_mail_that_would_be_refused_for_its_size_is_not_uploaded(server: ResendServer) -> None:
     larger = replace(mail(), content=b"x" * (resend.LARGEST + 1))
-    assert provider(server.url).send(larger) == Rejected("too_large")
+    assert provider(server.url).send(larger) == Rejected("too_large", is_answer=False)
     assert server.requests == []
 
 

@@ -451,7 +451,9 @@ def test_a_client_that_could_not_be_made_is_made_for_a_later_mail(
 
 def test_a_request_that_the_sdk_refuses_is_this_message_s_fault(server: SesServer) -> None:
     wrong: dict[str, str] = {"retries": 3}  # type: ignore[dict-item]
-    assert provider().send(replace(mail(), tags=wrong)) == Rejected("invalid_request")
+    assert provider().send(replace(mail(), tags=wrong)) == Rejected(
+        "invalid_request", is_answer=False
+    )
     assert server.requests == []
 
 
@@ -460,13 +462,14 @@ def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(server: SesSe
     client = provider()
     largest = replace(mail(), content=b"x" * ses.LARGEST)
     larger = replace(mail(), content=largest.content + b"x")
-    assert client.send(larger) == Rejected("too_large")
+    assert client.send(larger) == Rejected("too_large", is_answer=False)
     assert server.requests == []
     assert client.send(largest) == Accepted("ses-1")
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "outcome"), [(29.0, Accepted("ses-1")), (29.3, Rejected("too_large"))]
+    ("megabytes", "outcome"),
+    [(29.0, Accepted("ses-1")), (29.3, Rejected("too_large", is_answer=False))],
 )
 def test_an_attachment_counts_as_large_as_base64_makes_it(
     server: SesServer, megabytes: float, outcome: Outcome

@@ -60,7 +60,8 @@ def _move_gate(database: Database, *, enabled: bool) -> None:
     if enabled:
         moved = gate.open_gate(connection, PROVIDER)
     else:
-        moved = gate.close_gate(connection, PROVIDER, reason="sending_disabled")
+        closing = gate.close_gate(connection, PROVIDER, reason="sending_disabled")
+        moved = closing is not None
     logger.warning(
         "sending status", extra={"provider": PROVIDER, "enabled": enabled, "gate_moved": moved}
     )

@@ -111,7 +111,6 @@ class ClaimedMessage:
     attempts_left: int
     counted_attempts: int
     retry_count: int
-    blocked_count: int
     parameters_json: str = field(repr=False)
     to_addresses: tuple[str, ...] = field(repr=False)
     cc_addresses: tuple[str, ...] = field(repr=False)
@@ -182,9 +181,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """This message is refused for good."""
+    """This message is refused for good; by the provider, or before it was asked (not is_answer)."""
 
     code: str
+    is_answer: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,7 @@ class Drain:
         except Exception as error:  # noqa: BLE001 - they are claimed: whatever it is, hand them back
             logger.warning("pacing failed", extra={"reason": type(error).__name__})
             self._claims.discard()
+            self._gatekeeper.stand_off()
             return [NEVER for _ in messages]
 
     def _claimant(self) -> outbox.Claimant:

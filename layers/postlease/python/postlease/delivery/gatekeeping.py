@@ -10,16 +10,16 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from postlease import gate
 from postlease.delivery.rates import told_rate
 from postlease.errors import PostleaseError, UnavailableError
-from postlease.model import Blocked, Throttled, Unknown, Unreachable
+from postlease.model import Blocked, Rejected, Throttled, Unknown, Unreachable
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from postlease.database import Connection
     from postlease.delivery.tally import Tally
@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from postlease.model import ClaimedMessage, Outcome
     from postlease.providers import Provider
 
+_Answer = TypeVar("_Answer")
+
 _LOOK_SECONDS = 10.0
 _TELL_SECONDS = 1.0
+
+_ASK_SECONDS = 2.0
+"""How long the gate's row is waited for: whoever holds it longer must not hold up the mail."""
 
 _AHEAD_SECONDS = 0.5
 """How much of the rate one worker holds claimed: what it holds, nothing more urgent can pass."""
@@ -91,11 +96,15 @@ class Gatekeeper:
 
     def appetite(self, slots: int) -> int:
         """How many messages to claim with so many slots free; 0 while the rate is used up."""
-        if self._rate is None:
-            return slots
         if self._reserved_until - _AHEAD_SECONDS > time.monotonic():
             return 0
+        if self._rate is None:
+            return slots
         return min(slots, max(1, int(self._rate * _AHEAD_SECONDS)))
+
+    def stand_off(self) -> None:
+        """Let a second go by before the next claim: what cannot be paced would only go back."""
+        self._reserved_until = time.monotonic() + _AHEAD_SECONDS + _TELL_SECONDS
 
     def turns(
         self,
@@ -161,38 +170,48 @@ class Gatekeeper:
             if time.monotonic() <= turn.late_at:
                 return True
 
-    def note(self, message: ClaimedMessage, outcome: Outcome, *, until: float) -> bool:
-        """Tell the gate of outcome, where that can matter; whether it closed the gate.
+    def note(
+        self, message: ClaimedMessage, outcome: Outcome, *, began_at: float, until: float
+    ) -> gate.Closing | None:
+        """Tell the gate of outcome, where that can matter; how it closed the gate, if it did.
 
-        An ordinary answer matters while there is trouble, of which we may not know: so it is told
-        once a second. Raises nothing: a gate that cannot be told learns from the next answer.
+        began_at is the monotonic second of the call. An ordinary answer matters while there is
+        trouble, of which we may not know: so it is told once a second. Raises nothing: a gate that
+        cannot be told learns from the next answer.
         """
-        if isinstance(outcome, Unknown):
-            return False
-        is_answer = not isinstance(outcome, Blocked | Unreachable)
-        if is_answer and not isinstance(outcome, Throttled) and not self._is_due():
-            return False
+        if _says_nothing(outcome):
+            return None
+        opens = not isinstance(outcome, Blocked | Unreachable)
+        if opens and not isinstance(outcome, Throttled) and not self._is_due():
+            return None
         name, message_id = self._provider.name, message.claim.message_id
+
+        def tell(connection: Connection) -> gate.Closing | None:
+            age = timedelta(seconds=time.monotonic() - began_at)
+            return gate.note(connection, name, message_id, outcome, age=age)
+
         try:
-            closed = self._writer.ask_gate(
-                message.claim,
-                lambda connection: gate.note(connection, name, message_id, outcome),
-                until=until,
-            )
+            closing = self._ask(message, tell, until=until)
         except PostleaseError as error:
             logger.warning("the gate could not be told", extra={"reason": str(error)})
-            return False
+            return None
         with self._lock:
-            self._is_troubled = not is_answer
-            if is_answer:
-                self._closed_at = -math.inf
-            elif closed or isinstance(outcome, Blocked):
+            if closing or isinstance(outcome, Blocked):
                 self._closed_at = time.monotonic()
-        if closed:
+            elif opens and began_at >= self._closed_at:
+                self._closed_at = -math.inf
+            self._is_troubled = not opens or self._closed_at > -math.inf
+        if closing:
             self._tally.count("gate_closed")
             reason = getattr(outcome, "code", None)
             logger.warning("gate closed", extra={"provider": name, "reason": reason})
-        return closed
+        return closing
+
+    def _ask(
+        self, message: ClaimedMessage, call: Callable[[Connection], _Answer], *, until: float
+    ) -> _Answer:
+        until = min(until, time.monotonic() + _ASK_SECONDS)
+        return self._writer.ask_gate(message.claim, call, until=until)
 
     def _is_due(self) -> bool:
         """Whether an ordinary answer is to be told now; then the next second's is not."""
@@ -210,8 +229,8 @@ class Gatekeeper:
         name, recipients = self._provider.name, _recipients(message)
         within = timedelta(seconds=max(latest - time.monotonic(), 0))
         try:
-            slots = self._writer.ask_gate(
-                message.claim,
+            slots = self._ask(
+                message,
                 lambda connection: gate.reserve(
                     connection, name, recipients=recipients, within=within
                 ),
@@ -236,6 +255,11 @@ class Gatekeeper:
                 return
             limits = [self._own_limit]
         gate.set_limit(connection, self._provider.name, min(limits, default=None))
+
+
+def _says_nothing(outcome: Outcome) -> bool:
+    """Whether outcome tells nothing of the provider: no answer came, or none was asked for."""
+    return isinstance(outcome, Unknown) or (isinstance(outcome, Rejected) and not outcome.is_answer)
 
 
 def _paced(claimed_at: float, starts_at: float, span: float) -> Turn:

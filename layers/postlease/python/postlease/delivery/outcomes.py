@@ -30,6 +30,7 @@ from postlease.model import (
 )
 
 if TYPE_CHECKING:
+    from postlease.gate import Closing
     from postlease.model import Claim, ClaimedMessage, FailureReason
 
 THROTTLE_DELAY = timedelta(seconds=2)
@@ -41,14 +42,14 @@ _COUNTS_RECIPIENTS = frozenset({"daily_quota"})
 """Blocked for what is left of a number: a message with fewer recipients may still pass."""
 
 
-def judge(message: ClaimedMessage, outcome: Outcome, *, closed_gate: bool) -> Outcome:
-    """What outcome says of message, knowing whether it closed the provider's gate.
+def judge(outcome: Outcome, closing: Closing | None) -> Outcome:
+    """What outcome says of its message, knowing how it closed the provider's gate, if it did.
 
-    The gate was closed by this message before, was opened by another's answer since, and is closed
+    The gate was closed by this message before, another's call was accepted since, and it is closed
     by this one again: then it is this message's own trouble, and not the account's.
     """
     match outcome:
-        case Blocked(code) if closed_gate and message.blocked_count and _is_telling(code):
+        case Blocked(code) if closing and closing.others_pass and _is_telling(code):
             return Rejected(code)
         case _:
             return outcome

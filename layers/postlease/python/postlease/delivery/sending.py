@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from postlease.delivery import outcomes
 from postlease.errors import PostleaseError, UnavailableError
-from postlease.model import Blocked, Outcome, Settlement, Unknown
+from postlease.model import Blocked, Outcome, Rejected, Settlement, Unknown
 from postlease.telemetry import logger, message_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
+    from postlease import gate
     from postlease.delivery.gatekeeping import Gatekeeper, Turn
     from postlease.delivery.preparing import PreparedMail, Preparer
     from postlease.delivery.tally import Tally
@@ -71,9 +72,6 @@ class Sender:
         """
         try:
             return self._send(message, deadline, turn)
-        except UnavailableError:
-            # The writer gave up: the lease is over, and the reaper knows what to do.
-            self._log("unavailable", message, warning=True)
         except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
             self._log("unexpected", message, {"code": type(error).__name__}, warning=True)
         return None
@@ -91,7 +89,12 @@ class Sender:
         if waited is None:
             self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
-        verdict = self._writer.authorize(prepared.asked, until=deadline.lease_ends_at)
+        try:
+            verdict = self._writer.authorize(prepared.asked, until=deadline.lease_ends_at)
+        except UnavailableError:
+            # Perhaps it was written that this may go; it has not, and costs nothing.
+            self._settle(message, outcomes.handed_back(message.claim), deadline)
+            return None
         if verdict is None:
             self._log("lease_lost", message, warning=True)
             return None
@@ -113,7 +116,7 @@ class Sender:
         prepared: PreparedMail,
         mail: OutgoingMail,
         deadline: Deadline,
-    ) -> Outcome:
+    ) -> Outcome | None:
         self._tally.time_wait(_milliseconds_waited(message, deadline))
         started = time.monotonic()
         try:
@@ -121,25 +124,32 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - the call may have left, so this is not a failure
             outcome = Unknown(f"unexpected_{type(error).__name__}")
         self._tally.time_send((time.monotonic() - started) * 1000)
-        closed_gate = isinstance(outcome, Blocked) and self._note(message, outcome, deadline)
-        outcome = outcomes.judge(message, outcome, closed_gate=closed_gate)
+        closing = None
+        if isinstance(outcome, Blocked):
+            closing = self._note(message, outcome, deadline, began_at=started)
+        outcome = outcomes.judge(outcome, closing)
         settlement = outcomes.settle(
             message,
             outcome,
             template_version=prepared.template_version,
             chance=random.random(),  # noqa: S311 - jitter, not a secret
-            closed_gate=closed_gate,
+            closed_gate=closing is not None,
         )
         if settlement is None:
             self._log("unknown", message, {"code": getattr(outcome, "code", None)}, warning=True)
         else:
             self._settle(message, settlement, deadline)
         if not isinstance(outcome, Blocked):
-            self._note(message, outcome, deadline)
-        return outcome
+            # A closing that was this message's own trouble is taken back as of now.
+            began_at = time.monotonic() if closing else started
+            self._note(message, outcome, deadline, began_at=began_at)
+        return outcome if not isinstance(outcome, Rejected) or outcome.is_answer else None
 
-    def _note(self, message: ClaimedMessage, outcome: Outcome, deadline: Deadline) -> bool:
-        return self._gatekeeper.note(message, outcome, until=deadline.lease_ends_at)
+    def _note(
+        self, message: ClaimedMessage, outcome: Outcome, deadline: Deadline, *, began_at: float
+    ) -> gate.Closing | None:
+        until = deadline.lease_ends_at
+        return self._gatekeeper.note(message, outcome, began_at=began_at, until=until)
 
     def _prepare(self, message: ClaimedMessage) -> PreparedMail | Settlement:
         """The prepared mail, or what becomes of a message that cannot be one."""
@@ -160,10 +170,8 @@ class Sender:
             "provider_message_id": settlement.provider_message_id,
         }
         try:
-            # What was accepted is ours to record until the reaper's grace is over, and that is
-            # later than this invocation; anything else is another worker's after the lease.
-            until = deadline.invocation_ends_at if accepted else deadline.lease_ends_at
-            held = self._writer.record(settlement, until=until)
+            # Beyond the lease too: the claim fences it, and nobody knows better.
+            held = self._writer.record(settlement, until=deadline.invocation_ends_at)
         except PostleaseError:
             held = False
         if not held:

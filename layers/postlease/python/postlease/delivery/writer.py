@@ -2,11 +2,13 @@
 
 There is no timer. A lone request is written at once; those that arrive while a commit is under way
 share the next one. Records go before authorizations: an accepted mail that is not yet recorded is
-the one thing that must not wait. What is asked of the gate goes in between, a statement each.
+the one thing that must not wait. What is asked of the gate goes in between, a statement each. What
+fails is put back behind the others of its kind, and comes again until its time is over.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -32,17 +34,26 @@ BATCH = 250
 
 _PAUSE_SECONDS = 0.05
 
+_BUSY = ("40", "55P03", "57014")
+"""Deadlock and serialization, lock timeout, statement timeout."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
 class _Request(Generic[Item, Result]):
-    """One caller's item; until is the monotonic second after which repeating is pointless."""
+    """One caller's item.
+
+    until is the monotonic second after which repeating is pointless, ready_at the one before which
+    it is too early. alone: it is written by itself, so that it costs nobody else anything.
+    """
 
     item: Item
     claim: Claim
     until: float
+    ready_at: float = -math.inf
+    alone: bool = False
     answer: Future[Result] = field(default_factory=Future)
 
 
@@ -57,8 +68,14 @@ class _GateCall:
 class _Line(Generic[Item, Result]):
     """Waiting requests of one kind, and how a batch of them is written."""
 
-    def __init__(self, write: Callable[[Connection, list[Item]], Callable[[UUID], Result]]) -> None:
+    def __init__(
+        self,
+        write: Callable[[Connection, list[Item]], Callable[[UUID], Result]],
+        *,
+        longest: int = BATCH,
+    ) -> None:
         self._waiting: deque[_Request[Item, Result]] = deque()
+        self._longest = longest
         self.write = write
 
     def __len__(self) -> int:
@@ -67,14 +84,25 @@ class _Line(Generic[Item, Result]):
     def put(self, request: _Request[Item, Result]) -> None:
         self._waiting.append(request)
 
+    @property
+    def ready_at(self) -> float:
+        """The monotonic second from which there is something to take; infinite if nothing waits."""
+        return min((request.ready_at for request in self._waiting), default=math.inf)
+
     def take(self) -> list[_Request[Item, Result]]:
         """The next batch. A message stands in it once: its claims cannot be told apart by id."""
+        now = time.monotonic()
         batch: dict[UUID, _Request[Item, Result]] = {}
         later: list[_Request[Item, Result]] = []
-        while self._waiting and len(batch) < BATCH:
+        while self._waiting and len(batch) < self._longest:
             request = self._waiting.popleft()
-            if batch.setdefault(request.claim.message_id, request) is not request:
+            message_id = request.claim.message_id
+            if request.ready_at > now or message_id in batch or (request.alone and batch):
                 later.append(request)
+                continue
+            batch[message_id] = request
+            if request.alone:
+                break
         self._waiting.extendleft(reversed(later))
         return list(batch.values())
 
@@ -102,9 +130,11 @@ class Writer:
         def ask_gate(connection: Connection, asked: list[_GateCall]) -> Callable[[UUID], Any]:
             return {one.message_id: one.call(connection) for one in asked}.__getitem__
 
-        self._asks = _Line[outbox.Asked, outbox.Verdict | None](authorize)
-        self._gate_calls = _Line[_GateCall, Any](ask_gate)
         self._records = _Line[Settlement, bool](record)
+        # One at a time: a part of a batch that has been done would be done again.
+        self._gate_calls = _Line[_GateCall, Any](ask_gate, longest=1)
+        self._asks = _Line[outbox.Asked, outbox.Verdict | None](authorize)
+        self._lines: tuple[_Line[Any, Any], ...] = (self._records, self._gate_calls, self._asks)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def __enter__(self) -> Self:
@@ -156,65 +186,71 @@ class Writer:
         return request.answer.result()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                self._wake.wait_for(
-                    lambda: self._closed or self._records or self._gate_calls or self._asks
-                )
-                records, gate_calls, asks = self._records.take(), [], []
-                if not records:
-                    gate_calls = self._gate_calls.take()
-                if not records and not gate_calls:
-                    asks = self._asks.take()
-            if records:
-                self._write(self._records, records)
-            elif gate_calls:
-                self._write(self._gate_calls, gate_calls)
-            elif asks:
-                self._write(self._asks, asks)
-            else:
-                return
+        while work := self._next():
+            self._write(*work)
+
+    def _next(self) -> tuple[_Line[Any, Any], list[_Request[Any, Any]]] | None:
+        """Wait for a batch and take the most urgent line's; None when closed and nothing waits."""
+        with self._wake:
+            while True:
+                for line in self._lines:
+                    if batch := line.take():
+                        return line, batch
+                ready_at = min(line.ready_at for line in self._lines)
+                if ready_at < math.inf:
+                    self._wake.wait(max(ready_at - time.monotonic(), 0))
+                elif self._closed:
+                    return None
+                else:
+                    self._wake.wait()
 
     def _write(self, line: _Line[Item, Result], batch: list[_Request[Item, Result]]) -> None:
-        """Answer every request of the batch, with a result or with an error."""
-        while batch:
-            try:
-                result_of = line.write(self._database.connection(), [r.item for r in batch])
-            except UnavailableError as error:
+        """Try each request of the batch once: answer it, or put it back for another time.
+
+        Nothing is repeated here, so that what cannot be written keeps nobody else waiting.
+        """
+        try:
+            result_of = line.write(self._database.connection(), [r.item for r in batch])
+        except UnavailableError as error:
+            if not _is_busy(error):
                 self._database.discard()
-                batch = self._give_up_late(batch, error)
-                time.sleep(_PAUSE_SECONDS)
-            except Exception as error:  # noqa: BLE001 - one bad row must cost only itself
-                if len(batch) == 1 and _may_pass(error):
-                    batch = self._give_up_late(batch, error)
-                    time.sleep(_PAUSE_SECONDS)
-                    continue
-                self._replay(line, batch, error)
-                return
+            self._again(line, batch, error, alone=_is_busy(error))
+        except Exception as error:  # noqa: BLE001 - one bad row must cost only itself
+            if len(batch) > 1 or _may_pass(error):
+                self._again(line, batch, error, alone=True)
             else:
-                for request in batch:
-                    request.answer.set_result(result_of(request.claim.message_id))
-                return
-
-    def _give_up_late(
-        self, batch: list[_Request[Item, Result]], error: Exception
-    ) -> list[_Request[Item, Result]]:
-        now = time.monotonic()
-        for request in batch:
-            if request.until <= now:
-                request.answer.set_exception(error)
-        return [request for request in batch if request.until > now]
-
-    def _replay(
-        self, line: _Line[Item, Result], batch: list[_Request[Item, Result]], error: Exception
-    ) -> None:
-        if len(batch) > 1:
-            for request in batch:
-                self._write(line, [request])
+                known = isinstance(error, PostleaseError)
+                # A driver's own error may quote the row.
+                batch[0].answer.set_exception(error if known else _unexpected(error))
         else:
-            known = isinstance(error, PostleaseError)
-            # A driver's own error may quote the row.
-            batch[0].answer.set_exception(error if known else _unexpected(error))
+            for request in batch:
+                request.answer.set_result(result_of(request.claim.message_id))
+
+    def _again(
+        self,
+        line: _Line[Item, Result],
+        batch: list[_Request[Item, Result]],
+        error: Exception,
+        *,
+        alone: bool,
+    ) -> None:
+        """Put back what still has time; the rest is answered with error."""
+        now = time.monotonic()
+        with self._wake:
+            for request in batch:
+                if request.until <= now:
+                    request.answer.set_exception(error)
+                    continue
+                # What failed among others may be none of its doing: it comes again at once.
+                is_first_time_alone = alone and len(batch) > 1
+                request.ready_at = now if is_first_time_alone else now + _PAUSE_SECONDS
+                request.alone = request.alone or alone
+                line.put(request)
+
+
+def _is_busy(error: UnavailableError) -> bool:
+    """Whether a lock or the statement's time was the trouble: then perhaps one row's only."""
+    return (error.sqlstate or "").startswith(_BUSY)
 
 
 def _may_pass(error: Exception) -> bool:

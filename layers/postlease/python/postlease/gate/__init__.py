@@ -9,6 +9,7 @@ means for its message is decided in `delivery`, and the claim reads the gate its
 
 from postlease.gate.closing import (
     OPEN_GATE,
+    Closing,
     GateState,
     Probe,
     close_gate,
@@ -21,6 +22,7 @@ from postlease.gate.pacing import Slots, reserve, set_limit
 
 __all__ = [
     "OPEN_GATE",
+    "Closing",
     "GateState",
     "Probe",
     "Slots",

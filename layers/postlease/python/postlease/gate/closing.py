@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=10)
 
+ACCEPTED_OFTEN = timedelta(seconds=10)
+"""How old the last acceptance may be before a newer one is noted: good times write little."""
+
 FAILURES_LIMIT = 5
 """So many calls in a row that reached nobody, over all workers, close the gate."""
 
@@ -55,8 +58,16 @@ SET closed_at = NULL,
     probe_at = NULL,
     pause = %(pause)s::interval,
     failures_in_a_row = 0,
+    accepted_at = CASE WHEN %(accepted)s THEN c.began_at ELSE g.accepted_at END,
     updated_at = now()
-WHERE g.provider = %(provider)s AND (g.closed_at IS NOT NULL OR g.failures_in_a_row > 0)
+FROM (SELECT now() - %(age)s::interval) AS c (began_at)
+WHERE g.provider = %(provider)s
+  -- What was on its way when the gate was closed says nothing about the time since.
+  AND (g.closed_at <= c.began_at
+       OR g.closed_at IS NULL
+          AND (g.failures_in_a_row > 0
+               OR %(accepted)s AND coalesce(g.accepted_at, '-infinity')
+                  <= c.began_at - %(often)s::interval))
 RETURNING g.provider
 """
 
@@ -70,7 +81,9 @@ SET closed_at = now(),
     probe_at = EXCLUDED.probe_at,
     updated_at = now()
 WHERE g.closed_at IS NULL
-RETURNING g.provider
+RETURNING coalesce(g.accepted_at > (
+    SELECT m.blocked_at FROM postlease.email_messages AS m WHERE m.id = %(message_id)s
+), false) AS others_pass
 """
 
 COUNT_FAILURE: LiteralString = """-- gate.count_failure
@@ -97,6 +110,16 @@ class GateState:
     probe_is_due: bool
     failures_in_a_row: int
     rate_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """That a call closed the gate.
+
+    others_pass: its message closed it once before, and a call that began later was accepted.
+    """
+
+    others_pass: bool
 
 
 OPEN_GATE = GateState(
@@ -136,17 +159,33 @@ def take_probe(connection: Connection, provider: str) -> Probe | None:
     return Probe(row["closed_by"]) if row else None
 
 
-def open_gate(connection: Connection, provider: str) -> bool:
-    """Let everybody pass, forget failures and pause, and commit; whether there were any."""
-    parameters = {"provider": provider, "pause": FIRST_PAUSE}
+def open_gate(
+    connection: Connection,
+    provider: str,
+    *,
+    age: timedelta = timedelta(0),
+    accepted: bool = False,
+) -> bool:
+    """Let everybody pass, forget failures and pause, and commit; whether that changed anything.
+
+    age is how long ago the call began whose answer says so: a gate that was closed since stays
+    closed. accepted: the call's mail was taken, which is remembered.
+    """
+    parameters = {
+        "provider": provider,
+        "pause": FIRST_PAUSE,
+        "age": age,
+        "accepted": accepted,
+        "often": ACCEPTED_OFTEN,
+    }
     with translated_errors():
         return connection.execute(OPEN, parameters).fetchone() is not None
 
 
 def close_gate(
     connection: Connection, provider: str, *, reason: str, message_id: UUID | None = None
-) -> bool:
-    """Let nobody pass but probes, and commit; False if it was closed already, and by another.
+) -> Closing | None:
+    """Let nobody pass but probes, and commit; None if it was closed already.
 
     reason is a slug; message_id is the message whose answer said so.
     """
@@ -157,13 +196,17 @@ def close_gate(
         "pause": FIRST_PAUSE,
     }
     with translated_errors():
-        return connection.execute(CLOSE, parameters).fetchone() is not None
+        row = connection.execute(CLOSE, parameters).fetchone()
+    return Closing(**row) if row else None
 
 
-def note(connection: Connection, provider: str, message_id: UUID, outcome: Outcome) -> bool:
-    """Let the gate know what a call came to, and commit; whether that closed it.
+def note(
+    connection: Connection, provider: str, message_id: UUID, outcome: Outcome, *, age: timedelta
+) -> Closing | None:
+    """Let the gate know what a call came to that began age ago, and commit; whether it closed it.
 
-    Any answer but blocked opens it. An unknown outcome says nothing about the provider.
+    Any answer but blocked opens it, if the call began after the closing. An unknown outcome and
+    a refusal without a call say nothing about the provider.
     """
     match outcome:
         case Blocked(code):
@@ -171,18 +214,18 @@ def note(connection: Connection, provider: str, message_id: UUID, outcome: Outco
         case Unreachable():
             return _count_failure(connection, provider)
         case Throttled():
-            open_gate(connection, provider)
+            open_gate(connection, provider, age=age)
             halve_rate(connection, provider)
-        case Accepted() | Rejected() | Deferred():
-            open_gate(connection, provider)
-        case Unknown():
+        case Accepted() | Deferred() | Rejected(is_answer=True):
+            open_gate(connection, provider, age=age, accepted=isinstance(outcome, Accepted))
+        case Rejected() | Unknown():
             pass
         case _:
             assert_never(outcome)
-    return False
+    return None
 
 
-def _count_failure(connection: Connection, provider: str) -> bool:
+def _count_failure(connection: Connection, provider: str) -> Closing | None:
     parameters = {
         "provider": provider,
         "reason": "unreachable",
@@ -191,4 +234,4 @@ def _count_failure(connection: Connection, provider: str) -> bool:
     }
     with translated_errors():
         row = connection.execute(COUNT_FAILURE, parameters).fetchone()
-    return bool(row and row["closed"])
+    return Closing(others_pass=False) if row and row["closed"] else None

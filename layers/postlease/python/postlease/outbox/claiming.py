@@ -81,7 +81,7 @@ _TAKE: LiteralString = """, claimed AS (
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters::text AS parameters,
        c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count, c.blocked_count,
+       c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        c.attempt_count - c.refunded_count AS counted_attempts,
@@ -281,7 +281,6 @@ def _claimed(row: Row, owner: str) -> ClaimedMessage:
         locale=row["locale"],
         delivery=row["delivery"],
         retry_count=row["retry_count"],
-        blocked_count=row["blocked_count"],
         attempts_left=row["attempts_left"],
         counted_attempts=row["counted_attempts"],
         parameters_json=row["parameters"],

@@ -106,7 +106,7 @@ WITH held AS MATERIALIZED (
         refunded_count = m.attempt_count,
         unknown_count = 0,
         reaped_count = 0,
-        blocked_count = 0,
+        blocked_at = NULL,
         keyed_since = NULL,
         dispatched_at = NULL,
         available_at = now(),

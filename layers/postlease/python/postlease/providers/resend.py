@@ -77,7 +77,7 @@ class ResendProvider:
     def send(self, mail: OutgoingMail) -> Outcome:
         """One request, one answer; see `resend_answers` for what the answers mean."""
         if len(mail.content) > LARGEST:
-            return Rejected("too_large")
+            return Rejected("too_large", is_answer=False)
         deadline = time.monotonic() + self._patience
         try:
             api_key = self._api_key()

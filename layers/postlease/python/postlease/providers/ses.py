@@ -48,7 +48,7 @@ class SesProvider:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
         if len(mail.content) > LARGEST:
-            return Rejected("too_large")
+            return Rejected("too_large", is_answer=False)
         try:
             client = self._connected()
         except BotoCoreError as error:
@@ -153,7 +153,7 @@ def _without_answer(error: BotoCoreError) -> Outcome:
     from botocore import exceptions as sdk  # noqa: PLC0415
 
     meanings: tuple[tuple[type[BotoCoreError], Outcome], ...] = (
-        (sdk.ParamValidationError, Rejected("invalid_request")),
+        (sdk.ParamValidationError, Rejected("invalid_request", is_answer=False)),
         (sdk.ConnectTimeoutError, Unreachable("connect_timeout")),
         # OpenSSL reports the end of an established stream as a closed connection: what comes as
         # an SSL error is a handshake that failed.
