@@ -21,6 +21,22 @@ from local.web import AddressInUseError
 if TYPE_CHECKING:
     from pathlib import Path
 
+SETTINGS = (
+    "VERIFY_TOKEN_SECONDS",
+    "VERIFY_CODES",
+    "VERIFY_REDIRECT_URLS",
+    "RESET_TOKEN_SECONDS",
+    "RESET_URL",
+    "SIGNUP_COOLDOWN_SECONDS",
+    "MAILBOX_LIMIT_PER_HOUR",
+    "MAILBOX_LIMIT_PER_DAY",
+    "CLIENT_LIMIT_PER_MINUTE",
+    "CLIENT_LIMIT_PER_HOUR",
+    "IDEMPOTENCY_SECONDS",
+    "RETENTION_SECONDS",
+)
+"""What `dev` hands on to the functions from its own environment."""
+
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -31,7 +47,8 @@ def main() -> int:
     dev = commands.add_parser(
         "dev",
         help="run the whole stack until Ctrl-C",
-        epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off.",
+        epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off, "
+        f"{', '.join(SETTINGS)}.",
     )
     dev.add_argument("--verbose", action="store_true", help="show the functions' logs here too")
     commands.add_parser(
@@ -100,6 +117,7 @@ def _dev(*, verbose: bool) -> int:
     logs = _log_folder(f"dev-{port}") if port else None
     # Whoever ticks by hand waits for the answer, so a sweep then drains and ends.
     settings = {} if schedules else {"SWEEP_LINGER_SECONDS": "0"}
+    settings |= {name: os.environ[name] for name in SETTINGS if name in os.environ}
     with Stack(port=port, schedules=schedules, settings=settings, logs=logs) as stack:
         try:
             print(

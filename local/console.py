@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from local.pages import console_page, mail_response
+from local.pages import console_page, mail_response, reset_page
 from local.provider import MODES, Events, Fault
 from local.runtime import ThrottledError
 from local.ses_events import EVENT_KINDS
@@ -50,6 +50,7 @@ class Console:
         plain: dict[tuple[str, ...], dict[str, Callable[[Request], Response]]] = {
             (): {"GET": self._page},
             ("",): {"GET": self._page},
+            ("reset",): {"GET": lambda _: reset_page()},
             ("api", "inbox"): {"GET": self._inbox, "DELETE": self._clear_inbox},
             ("api", "faults"): {"GET": self._faults, "PUT": self._set_faults},
             ("api", "events"): {"GET": self._events, "PUT": self._set_events},

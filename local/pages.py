@@ -1,7 +1,12 @@
-"""The console's page and the mails it shows: plain HTML, all escaped, no script."""
+"""The console's pages and the mails it shows: plain HTML, all escaped.
+
+No script, but on the page that stands for an application's own, where passwords are reset.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,6 +28,12 @@ _MAIL_POLICY = (
     "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "form-action 'none'; base-uri 'none'"
 )
+# Who reads over a shoulder, or a screenshot, learns no whole token.
+_RESET_SCRIPT = """
+  var token = /^#token=([A-Za-z0-9_-]{64})$/.exec(location.hash);
+  document.getElementById("token").textContent =
+    token ? token[1].slice(0, 6) + "\\u2026" : "none";
+"""
 _STYLE = """
   body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem }
   body { padding: 0 1rem }
@@ -57,12 +68,28 @@ def console_page(stack: Stack) -> Response:
             f"<p>Emulated AWS <code>{escape(state['endpoint_url'])}</code></p>",
         )
     )
-    html = (
+    return _response(_document(page), "text/html; charset=utf-8", _PAGE_POLICY)
+
+
+def reset_page() -> Response:
+    """The page of an application that asks for a new password; this one shows what it was given."""
+    page = (
+        "<h2>A new password</h2><p>Your application's page would stand here. It was handed the "
+        "token <code id='token'>none</code>, which the application's server redeems with "
+        "<code>POST /v1/password-resets/redeem</code>.</p>"
+        f"<script>{_RESET_SCRIPT}</script>"
+    )
+    digest = base64.b64encode(hashlib.sha256(_RESET_SCRIPT.encode()).digest()).decode()
+    policy = f"{_PAGE_POLICY}; script-src 'sha256-{digest}'"
+    return _response(_document(page), "text/html; charset=utf-8", policy)
+
+
+def _document(body: str) -> str:
+    return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>Postlease, local</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Postlease, local</h1>{page}</body></html>"
+        f"<style>{_STYLE}</style></head><body><h1>Postlease, local</h1>{body}</body></html>"
     )
-    return _response(html, "text/html; charset=utf-8", _PAGE_POLICY)
 
 
 def mail_response(mail: dict[str, Any], part: str) -> Response:

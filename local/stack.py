@@ -255,6 +255,7 @@ class Stack:
             "FromAddress": SENDER,
             "PublicUrl": self.url,
             "AllowedOrigin": self.url,
+            "ResetUrl": f"{self.url}/_local/reset",
             "DatabaseHost": owner["host"],
             "DatabasePort": owner["port"],
             "DatabaseName": owner["dbname"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +35,17 @@ def test_state_shows_urls_functions_and_schedules(
     assert functions["web"]["last_result"]["rawPath"] == "/healthz"
     assert functions["migrate"]["last_result"] == ["0001.sql"]
     assert state["schedules"] == []
+
+
+def test_the_page_for_resets_is_ours_and_runs_its_own_script_alone(
+    console: Callable[..., Any],
+) -> None:
+    page = console("/reset")
+    assert page.status == 200
+    [script] = re.findall(r"<script>(.*?)</script>", page.body.decode(), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page.headers["content-security-policy"]
+    assert ".slice(0, 6)" in script
 
 
 def test_invoke_sends_the_triggers_own_event(console: Callable[..., Any]) -> None:

@@ -19,8 +19,10 @@ import psycopg
 import pytest
 
 from local import postgres
+from local.__main__ import SETTINGS
 from local.stack import ROOT, Stack, StackError
 from tests.e2e.conftest import ask
+from tests.template.configuration import known_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -295,6 +297,17 @@ def test_a_wrong_variable_is_one_clear_line(
     assert dev.program.returncode == 1
     (line,) = errors.splitlines()
     assert line.startswith(text)
+
+
+def test_dev_hands_settings_on_to_the_functions(server_url: str) -> None:
+    assert set(SETTINGS) <= known_variables()
+    dev = Dev(server_url, VERIFY_CODES="perhaps")
+    try:
+        _, said = dev.program.communicate(timeout=60)
+    finally:
+        dev.close()
+    assert dev.program.returncode == 1
+    assert "VERIFY_CODES must be one of on, off" in said
 
 
 def test_a_command_runs_with_a_server_of_its_own() -> None:

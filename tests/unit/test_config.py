@@ -36,9 +36,17 @@ SECONDS = {
 }
 LIFETIMES = {
     "VERIFY_TOKEN_SECONDS": "verify_token_lifetime",
+    "RESET_TOKEN_SECONDS": "reset_token_lifetime",
     "SIGNUP_COOLDOWN_SECONDS": "signup_cooldown",
     "IDEMPOTENCY_SECONDS": "idempotency_lifetime",
     "RETENTION_SECONDS": "retention",
+}
+
+LIMITS = {
+    "MAILBOX_LIMIT_PER_HOUR": "mailbox_limit_per_hour",
+    "MAILBOX_LIMIT_PER_DAY": "mailbox_limit_per_day",
+    "CLIENT_LIMIT_PER_MINUTE": "client_limit_per_minute",
+    "CLIENT_LIMIT_PER_HOUR": "client_limit_per_hour",
 }
 
 DEFAULT_TIMES = TimeRules(
@@ -75,6 +83,11 @@ def test_what_need_not_be_set_has_its_documented_default() -> None:
     assert (settings.send_slots, settings.max_attempts) == (10, 5)
     assert settings.sends_per_second is None
     assert settings.verify_token_lifetime == DAY
+    assert settings.reset_token_lifetime == timedelta(hours=1)
+    assert settings.reset_url is None
+    assert settings.verify_codes is False
+    assert settings.verify_redirect_urls == ()
+    assert [getattr(settings, name) for name in LIMITS.values()] == [5, 20, 30, 300]
     assert settings.signup_cooldown == timedelta(seconds=60)
     assert settings.idempotency_lifetime == DAY
     assert settings.retention == 90 * DAY
@@ -226,7 +239,12 @@ def test_a_public_address_ends_without_a_slash(url: str, read: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("SEND_SLOTS", 1, 1_000), ("MAX_ATTEMPTS", 1, 20), ("SENDS_PER_SECOND", 0, 100_000)],
+    [
+        ("SEND_SLOTS", 1, 1_000),
+        ("MAX_ATTEMPTS", 1, 20),
+        ("SENDS_PER_SECOND", 0, 100_000),
+        *((name, 0, 1_000_000) for name in LIMITS),
+    ],
 )
 def test_a_count_has_its_bounds(name: str, low: int, high: int) -> None:
     for inside in (low, high):
@@ -303,6 +321,65 @@ def test_a_link_lives_for_an_hour_at_least() -> None:
     assert complaint(VERIFY_TOKEN_SECONDS="3599.9") == (
         "VERIFY_TOKEN_SECONDS must be a number of seconds from 3600 to 2678400"
     )
+
+
+def test_a_reset_s_link_lives_for_a_quarter_of_an_hour_at_least() -> None:
+    assert complaint(RESET_TOKEN_SECONDS="899.9") == (
+        "RESET_TOKEN_SECONDS must be a number of seconds from 900 to 2678400"
+    )
+
+
+@pytest.mark.parametrize(("name", "attribute"), LIMITS.items())
+def test_a_limit_of_zero_is_none(name: str, attribute: str) -> None:
+    assert getattr(read_settings(REQUIRED | {name: "7"}), attribute) == 7
+    assert getattr(read_settings(REQUIRED | {name: "0"}), attribute) is None
+
+
+def test_codes_are_switched_on_by_word() -> None:
+    assert read_settings(REQUIRED | {"VERIFY_CODES": "on"}).verify_codes is True
+    assert complaint(VERIFY_CODES="yes") == "VERIFY_CODES must be one of on, off"
+
+
+NO_PAGES = [
+    "canary.example.com",
+    "//canary.example.com",
+    "javascript:canary",
+    "https://",
+    "https://canary.example.com/#here",
+    "https://user:canary@example.com",
+    "https://canary.example.com/a b",
+    "http://canary.example.com/",
+]
+
+
+@pytest.mark.parametrize("url", [*NO_PAGES, "https://canary.example.com/?next=1"])
+def test_a_page_for_resets_is_a_plain_encrypted_url(url: str) -> None:
+    assert complaint(RESET_URL=url) == "RESET_URL must be an https URL without a query"
+
+
+@pytest.mark.parametrize("url", [*NO_PAGES, ",", "https://canary.example.com/,"])
+def test_a_page_to_go_on_to_is_an_encrypted_url_without_a_fragment(url: str) -> None:
+    assert complaint(VERIFY_REDIRECT_URLS=url) == (
+        "VERIFY_REDIRECT_URLS must be https URLs separated by commas"
+    )
+
+
+def test_a_page_stands_as_it_was_written() -> None:
+    page = "https://app.example.com/new-password/"
+    assert read_settings(REQUIRED | {"RESET_URL": page}).reset_url == page
+    listed = "https://app.example.com/welcome?from=mail, https://example.com/"
+    assert read_settings(REQUIRED | {"VERIFY_REDIRECT_URLS": listed}).verify_redirect_urls == (
+        "https://app.example.com/welcome?from=mail",
+        "https://example.com/",
+    )
+
+
+def test_a_page_on_one_machine_needs_no_encryption() -> None:
+    plain = {"RESET_URL": "http://127.0.0.1:8000/", "VERIFY_REDIRECT_URLS": "http://localhost/"}
+    assert read_settings(REQUIRED | {"STAGE": "local"} | plain).reset_url == plain["RESET_URL"]
+    for name, url in plain.items():
+        with pytest.raises(ConfigurationError, match=f"^{name} must be"):
+            read_settings(REQUIRED | {name: url})
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x00", "n" * 129])

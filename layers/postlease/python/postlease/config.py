@@ -22,11 +22,15 @@ LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 """Shorter, and a slow provider looks dead; longer, and a dead worker stalls its mail."""
 
 _LONGEST_NAME = 128
+_HIGHEST_LIMIT = 1_000_000
 _STAGES = ("local", "dev", "staging", "prod")
 _PROVIDERS = ("ses", "smtp", "resend")
+_SWITCH = ("on", "off")
 _SMTP_SECURITY = ("none", "starttls", "tls")
 # Links are made by appending to it: no login, query or fragment.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
+# Where a person is sent on to: with a query if need be, never with a fragment of its own.
+_PAGE_URL = re.compile(_PLAIN_URL.pattern + r"(\?[A-Za-z0-9._~/?:@!$&'()*+;=%-]*)?")
 # What `mime` writes into a header and the schema keeps: plain ASCII, a domain with a dot.
 _BARE_ADDRESS = re.compile(
     r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}"
@@ -120,7 +124,15 @@ class Settings:
     sends_per_second: int | None
     max_attempts: int
     verify_token_lifetime: timedelta
+    verify_codes: bool
+    verify_redirect_urls: tuple[str, ...]
+    reset_token_lifetime: timedelta
+    reset_url: str | None
     signup_cooldown: timedelta
+    mailbox_limit_per_hour: int | None
+    mailbox_limit_per_day: int | None
+    client_limit_per_minute: int | None
+    client_limit_per_hour: int | None
     idempotency_lifetime: timedelta
     retention: timedelta
 
@@ -154,6 +166,10 @@ class _Reader:
             raise ConfigurationError(f"{name} must be a whole number from {low} to {high}")
         return int(text)
 
+    def limit(self, name: str, default: int) -> int | None:
+        """How often something may happen; None for as often as one likes, which is written 0."""
+        return self.number(name, default, low=0, high=_HIGHEST_LIMIT) or None
+
     def seconds(
         self, name: str, default: float, *, low: float = 0, high: float = 86_400 * 31
     ) -> timedelta:
@@ -171,6 +187,21 @@ class _Reader:
         if not _PLAIN_URL.fullmatch(value):
             raise ConfigurationError(f"{name} must be an http or https URL without a query")
         return value
+
+    def page(self, name: str, *, stage: str) -> str | None:
+        """A page that a token is handed to in the fragment: as it stands, or none."""
+        value = self.optional(name)
+        if value is not None and not _is_page(value, stage, _PLAIN_URL):
+            raise ConfigurationError(f"{name} must be an https URL without a query")
+        return value
+
+    def pages(self, name: str, *, stage: str) -> tuple[str, ...]:
+        """The listed pages, in their order."""
+        value = self.optional(name)
+        listed = tuple(part.strip() for part in value.split(",")) if value else ()
+        if not all(_is_page(part, stage, _PAGE_URL) for part in listed):
+            raise ConfigurationError(f"{name} must be https URLs separated by commas")
+        return listed
 
     def name(self, name: str) -> str:
         value = self.optional(name) or ""
@@ -192,6 +223,11 @@ class _Reader:
         if not all(part.isascii() and _BARE_ADDRESS.fullmatch(part) for part in listed):
             raise ConfigurationError(f"{name} must be bare ASCII addresses separated by commas")
         return frozenset(part.lower() for part in (always, *listed))
+
+
+def _is_page(url: str, stage: str, form: re.Pattern[str]) -> bool:
+    """Whether url has that form, and is encrypted wherever others could listen."""
+    return bool(form.fullmatch(url)) and (stage == "local" or url.startswith("https://"))
 
 
 def _read_times(read: _Reader, *, stage: str) -> TimeRules:
@@ -259,7 +295,15 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         sends_per_second=read.number("SENDS_PER_SECOND", 0, low=0, high=100_000) or None,
         max_attempts=read.number("MAX_ATTEMPTS", 5, low=1, high=20),
         verify_token_lifetime=read.seconds("VERIFY_TOKEN_SECONDS", 86_400, low=3_600),
+        verify_codes=read.choice("VERIFY_CODES", _SWITCH, "off") == "on",
+        verify_redirect_urls=read.pages("VERIFY_REDIRECT_URLS", stage=stage),
+        reset_token_lifetime=read.seconds("RESET_TOKEN_SECONDS", 3_600, low=900),
+        reset_url=read.page("RESET_URL", stage=stage),
         signup_cooldown=read.seconds("SIGNUP_COOLDOWN_SECONDS", 60),
+        mailbox_limit_per_hour=read.limit("MAILBOX_LIMIT_PER_HOUR", 5),
+        mailbox_limit_per_day=read.limit("MAILBOX_LIMIT_PER_DAY", 20),
+        client_limit_per_minute=read.limit("CLIENT_LIMIT_PER_MINUTE", 30),
+        client_limit_per_hour=read.limit("CLIENT_LIMIT_PER_HOUR", 300),
         idempotency_lifetime=read.seconds("IDEMPOTENCY_SECONDS", 86_400),
         retention=read.seconds("RETENTION_SECONDS", 90 * 86_400, high=86_400 * 3_650),
     )
