@@ -8,7 +8,7 @@ MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-sam demo dev test bench-doorbell check lint types imports template build test-debian \
-	schema format lock chaos chaos-mutants
+	schema openapi format lock chaos chaos-mutants
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -60,6 +60,9 @@ build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 test-debian: setup  ## the database's tests on Debian's PostgreSQL, which is older than the embedded
 	@folder=$$($(BIN)/python -m local.debian_postgres) && POSTGRES_BIN=$$folder \
 		$(BIN)/python -m pytest tests/integration tests/migration tests/mutants $(ARGS)
+
+openapi: setup  ## write the API's description anew from the routes
+	@$(RUN) -m local.openapi
 
 schema: setup  ## write sql/schema.sql anew from the migrations
 	@$(RUN) -m local.schema

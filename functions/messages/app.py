@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from postlease import config, database, messages, problems
+from postlease import config, database, messages, problems, wire
 from postlease.http import Answer, Request, Router
+from postlease.operations import Member, Operation, Reply, body, choice, listed, text
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -16,32 +17,72 @@ config.settings()  # what is missing stops the function here, by the variable's 
 routes = Router(is_signed=True)
 
 
-@routes.get("/v1/messages")
+@routes.get(
+    "/v1/messages",
+    Operation(
+        parameters=wire.SEARCH,
+        replies=(
+            Reply(
+                200,
+                "a page of them; `cursor` asks for the next one and is null at the end",
+                {"messages": listed(wire.MESSAGE), "cursor": text().or_null()},
+            ),
+        ),
+    ),
+)
 def search(request: Request) -> Answer:
     """Messages, newest first, a page at a time."""
-    page = messages.search(database.application(), request.parameters(messages.FILTERS))
+    page = messages.search(database.application(), request.parameters())
     _log("messages searched", request, found=len(page.messages))
     return Answer(200, {"messages": page.messages, "cursor": page.cursor})
 
 
-@routes.get("/v1/messages/{id}")
+@routes.get(
+    "/v1/messages/{id}",
+    Operation(
+        parameters=(wire.MESSAGE_ID,),
+        replies=(Reply(200, "the message", wire.MESSAGE_IN_FULL),),
+        problems=(problems.MESSAGE_UNKNOWN,),
+    ),
+)
 def find(request: Request) -> Answer:
     """One message and the history of its attempts."""
     found = messages.find(database.application(), request.path_parameters["id"])
     return _told("message read", request, found)
 
 
-@routes.post("/v1/messages/{id}/retry")
+@routes.post(
+    "/v1/messages/{id}/retry",
+    Operation(
+        parameters=(wire.MESSAGE_ID,),
+        replies=(Reply(200, "it is pending again", wire.MESSAGE_IN_FULL),),
+        problems=(
+            problems.MESSAGE_UNKNOWN,
+            problems.MESSAGE_NOT_FAILED,
+            problems.MESSAGE_REDACTED,
+            problems.MESSAGE_SUPERSEDED,
+            problems.MESSAGE_EXPIRED,
+        ),
+    ),
+)
 def retry(request: Request) -> Answer:
     """A failed message, once more."""
     retried = messages.retry(database.application(), request.path_parameters["id"])
     return _told("message retried", request, retried)
 
 
-@routes.post("/v1/messages/{id}/resolve")
+@routes.post(
+    "/v1/messages/{id}/resolve",
+    Operation(
+        parameters=(wire.MESSAGE_ID,),
+        bodies=(body(Member("as", choice("sent", "failed"))),),
+        replies=(Reply(200, "it is what the caller says", wire.MESSAGE_IN_FULL),),
+        problems=(problems.MESSAGE_UNKNOWN, problems.MESSAGE_NOT_UNKNOWN),
+    ),
+)
 def resolve(request: Request) -> Answer:
     """An unknown outcome, settled by somebody who knows."""
-    as_ = request.fields(required=("as",))["as"]
+    as_ = request.fields()["as"]
     resolved = messages.resolve(database.application(), request.path_parameters["id"], as_=as_)
     return _told("message resolved", request, resolved, resolved_as=as_)
 

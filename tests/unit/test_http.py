@@ -22,6 +22,7 @@ from postlease.errors import (
     TokenError,
     UnavailableError,
 )
+from postlease.operations import FORM, Member, Operation, Parameter, Reply, body, text
 from postlease.telemetry import logger
 
 CANARY = "canary@example.com"
@@ -29,13 +30,56 @@ routes = http.Router()
 raised: list[Exception] = []
 
 
-@routes.post("/things")
+ANY = text()
+FAULTS = (
+    problems.EVENT_GONE,
+    problems.INVALID_REQUEST,
+    problems.INVALID_FIELD,
+    problems.TOKEN_INVALID,
+    problems.TOKEN_EXPIRED,
+    problems.TOKEN_SUPERSEDED,
+    problems.TOKEN_USED,
+    problems.IDEMPOTENCY_KEY_REUSED,
+    problems.IDEMPOTENCY_KEY_IN_PROGRESS,
+    problems.Problem(409, "constraint-violated", "Conflict", ""),
+)
+
+
+@routes.post(
+    "/things",
+    Operation(
+        bodies=(body(Member("name", ANY), Member("note", ANY, is_required=False)),),
+        replies=(Reply(201, "made", ANY),),
+    ),
+)
 def make(request: http.Request) -> http.Answer:
     """Answers the fields that it read."""
-    return http.Answer(201, request.fields(required=("name",), optional=("note",)))
+    return http.Answer(201, request.fields())
 
 
-@routes.get("/things/{thing_id}")
+@routes.post(
+    "/either",
+    Operation(
+        bodies=(
+            body(Member("token", ANY)),
+            body(Member("email", ANY), Member("code", ANY)),
+            body(Member("token", ANY), media_type=FORM),
+        ),
+        replies=(Reply(200, "read", ANY),),
+    ),
+)
+def either(request: http.Request) -> http.Answer:
+    """Answers the fields that it read, out of one of three bodies."""
+    return http.Answer(200, request.fields())
+
+
+@routes.get(
+    "/things/{thing_id}",
+    Operation(
+        parameters=(Parameter("path", "thing_id", ANY), Parameter("header", "X-Tag", ANY)),
+        replies=(Reply(200, "found", ANY),),
+    ),
+)
 def show(request: http.Request) -> http.Answer:
     """Answers its path parameter and a header."""
     return http.Answer(
@@ -43,13 +87,13 @@ def show(request: http.Request) -> http.Answer:
     )
 
 
-@routes.get("/page", is_static=True)
+@routes.get("/page", Operation(replies=(Reply(200, "page", ANY, "text/html"),), is_static=True))
 def page(request: http.Request) -> http.Answer:
     """A page."""
     return http.Answer(200, "<p>", headers={"x-own": "1"}, media_type="text/html")
 
 
-@routes.get("/fault")
+@routes.get("/fault", Operation(replies=(), problems=FAULTS))
 def fault(request: http.Request) -> http.Answer:
     """Raises what the test wants."""
     raise raised.pop()
@@ -58,10 +102,16 @@ def fault(request: http.Request) -> http.Answer:
 signed_routes = http.Router(is_signed=True)
 
 
-@signed_routes.get("/things")
+@signed_routes.get(
+    "/things",
+    Operation(
+        parameters=(Parameter("query", "a", ANY), Parameter("query", "b", ANY)),
+        replies=(Reply(200, "found", ANY),),
+    ),
+)
 def listing(request: http.Request) -> http.Answer:
     """Answers who asks, and for what."""
-    return http.Answer(200, {"who": request.principal, **request.parameters(("a", "b"))})
+    return http.Answer(200, {"who": request.principal, **request.parameters()})
 
 
 def call_signed(query: str = "", **identity: object) -> dict[str, Any]:

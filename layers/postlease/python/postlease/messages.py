@@ -6,7 +6,6 @@ Each verb is one transaction. What is answered holds no parameter, no key and no
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,21 +23,10 @@ if TYPE_CHECKING:
     from postlease.database import Connection, Database
     from postlease.outbox import MessageState, ResolveWord, RetryWord, Wanted
 
-FILTERS = (
-    "status",
-    "reason",
-    "template",
-    "unknown",
-    "created_after",
-    "created_before",
-    "cursor",
-    "limit",
-)
-"""The parameters of a search."""
-
 LARGEST_PAGE = 100
 DEFAULT_PAGE = 50
 
+_CURSOR = re.compile(r"[A-Za-z0-9_-]{22}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 _ENTRY = (
@@ -76,7 +64,7 @@ class Page:
 
 
 def search(database: Database, parameters: Mapping[str, str]) -> Page:
-    """One page of the messages that the parameters (some of FILTERS) ask for.
+    """One page of the messages that the parameters of a search ask for.
 
     Pages go by id, so that what is made meanwhile moves nothing. InvalidInputError names a
     parameter that cannot be what it should.
@@ -228,8 +216,6 @@ def _cursor(last: UUID) -> str:
 
 
 def _position(cursor: str) -> UUID:
-    try:
-        position = UUID(bytes=base64.b64decode(f"{cursor}==", altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError):
-        raise InvalidInputError("cursor", "is not one of ours") from None
-    return position
+    if not _CURSOR.fullmatch(cursor):
+        raise InvalidInputError("cursor", "is not one of ours")
+    return UUID(bytes=base64.urlsafe_b64decode(f"{cursor}=="))

@@ -34,12 +34,17 @@ class Problem:
     title: str
     detail: str
     errors: tuple[dict[str, str], ...] = field(default=(), repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def type(self) -> str:
+        """What a program tells it by."""
+        return f"{_TYPE}{self.slug}"
 
     def document(self) -> dict[str, Any]:
         """The members of the problem document."""
         document: dict[str, Any] = {
-            "type": f"{_TYPE}{self.slug}",
+            "type": self.type,
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
@@ -84,33 +89,40 @@ UNAVAILABLE = Problem(
 )
 INTERNAL_ERROR = Problem(500, "internal-error", "Internal error", "The request failed on our side.")
 
-_TOKENS = {
-    "token-invalid": Problem(
-        400, "token-invalid", "Not a valid token", "This is not a token of ours."
-    ),
-    "token-expired": Problem(
-        410, "token-expired", "Token expired", f"The link is too old. {_ASK_AGAIN}"
-    ),
-    "token-superseded": Problem(
-        410,
-        "token-superseded",
-        "Token superseded",
-        f"A newer link was sent; only the newest works. {_ASK_AGAIN}",
-    ),
-    "token-used": Problem(410, "token-used", "Token used", "The link was used before."),
-}
+TOKEN_INVALID = Problem(400, "token-invalid", "Not a valid token", "This is not a token of ours.")
+TOKEN_EXPIRED = Problem(410, "token-expired", "Token expired", f"The link is too old. {_ASK_AGAIN}")
+TOKEN_SUPERSEDED = Problem(
+    410,
+    "token-superseded",
+    "Token superseded",
+    f"A newer link was sent; only the newest works. {_ASK_AGAIN}",
+)
+TOKEN_USED = Problem(410, "token-used", "Token used", "The link was used before.")
 
+IDEMPOTENCY_KEY_REUSED = Problem(
+    422, "idempotency-key-reused", "Idempotency-Key reused", "Use a new key for a new request."
+)
+IDEMPOTENCY_KEY_IN_PROGRESS = Problem(
+    409,
+    "idempotency-key-in-progress",
+    "Request in progress",
+    "A request with this key is still running. Repeat it to get its answer.",
+    headers={"retry-after": "1"},
+)
+
+# What stands against it is told with the error.
+MESSAGE_NOT_FAILED = Problem(409, "message-not-failed", "Conflict", "")
+MESSAGE_REDACTED = Problem(409, "message-redacted", "Conflict", "")
+MESSAGE_SUPERSEDED = Problem(409, "message-superseded", "Conflict", "")
+MESSAGE_EXPIRED = Problem(409, "message-expired", "Conflict", "")
+MESSAGE_NOT_UNKNOWN = Problem(409, "message-not-unknown", "Conflict", "")
+
+_TOKENS = {
+    problem.slug: problem
+    for problem in (TOKEN_INVALID, TOKEN_EXPIRED, TOKEN_SUPERSEDED, TOKEN_USED)
+}
 _CONFLICTS = {
-    "idempotency-key-reused": Problem(
-        422, "idempotency-key-reused", "Idempotency-Key reused", "Use a new key for a new request."
-    ),
-    "idempotency-key-in-progress": Problem(
-        409,
-        "idempotency-key-in-progress",
-        "Request in progress",
-        "A request with this key is still running. Repeat it to get its answer.",
-        headers={"retry-after": "1"},
-    ),
+    problem.slug: problem for problem in (IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_KEY_IN_PROGRESS)
 }
 
 

@@ -1,0 +1,215 @@
+"""A request: read out of an API Gateway event (payload format 2.0), its body by its operation.
+
+Where a body is wanted, its media type is looked at (415), its size (413), its JSON or form (400)
+and its members (422), in this order.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from postlease import problems, strict_json
+from postlease.errors import InvalidInputError, MalformedInputError
+from postlease.operations import FORM, JSON, Operation
+from postlease.problems import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from postlease.operations import Body
+
+MAXIMUM_BODY_BYTES = 64 * 1024
+
+_MOST_PAIRS = 50
+_JSON_TYPE = re.compile(r"application/(json|[a-z0-9!#$&^_.-]+\+json)")
+_UTF8 = re.compile(r'charset="?(utf-8|us-ascii)"?')
+_NOTHING = Operation(replies=())
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, its body not read yet. header names are lower case.
+
+    principal is who signed it, as API Gateway checked: account and user or role, without the name
+    of a session; None for an unsigned request.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(repr=False)
+    path_parameters: Mapping[str, str]
+    body: str | None = field(repr=False)
+    is_base64: bool
+    correlation_id: str
+    query: str = field(default="", repr=False)
+    principal: str | None = None
+    operation: Operation = field(default=_NOTHING, repr=False)
+
+    def header(self, name: str) -> str | None:
+        """The value of a header that the operation takes; repeated ones are joined with commas."""
+        if name.lower() not in map(str.lower, self.operation.names("header")):
+            raise LookupError(f"the operation takes no header {name}")
+        return self.stated(name)
+
+    def stated(self, name: str) -> str | None:
+        """The value of any header, whatever its case."""
+        return self.headers.get(name.lower())
+
+    def parameters(self) -> dict[str, str]:
+        """The parameters of the query, decoded.
+
+        Raises MalformedInputError for one that the operation does not take or that stands twice.
+        """
+        known = self.operation.names("query")
+        found: dict[str, str] = {}
+        for name, value in _pairs(self.query, place="query"):
+            if name not in known:
+                raise MalformedInputError("query", "holds a parameter that is not known")
+            if name in found:
+                raise MalformedInputError(name, "stands twice")
+            found[name] = value
+        return found
+
+    def fields(self) -> dict[str, str]:
+        """The text members of the body, as one of the operation's bodies wants them.
+
+        Raises ProblemError (413, 415), MalformedInputError for a body that cannot be read or has a
+        member that is not known, InvalidInputError for a member that is missing or no text, or that
+        belongs to another body than the rest.
+        """
+        bodies = [body for body in self.operation.bodies if body.media_type == _media_type(self)]
+        if not bodies:
+            raise ProblemError(problems.UNSUPPORTED_MEDIA_TYPE)
+        content = _content(self)
+        value = _form(content) if bodies[0].media_type == FORM else strict_json.parse(content)
+        if not isinstance(value, dict):
+            raise MalformedInputError("", "the body must be a JSON object")
+        return _members(bodies, value)
+
+
+def read(event: Mapping[str, Any]) -> Request:
+    """The request in an event; emulators differ in header case, gateways in stage prefix."""
+    context = event.get("requestContext") or {}
+    path = str(event.get("rawPath") or "/")
+    stage = context.get("stage") or "$default"
+    if stage != "$default" and path.startswith(f"/{stage}/"):
+        path = path.removeprefix(f"/{stage}")
+    headers: dict[str, str] = {}
+    for name, value in (event.get("headers") or {}).items():
+        known = headers.get(name.lower())
+        headers[name.lower()] = f"{known},{value}" if known is not None else str(value)
+    return Request(
+        method=str((context.get("http") or {}).get("method") or ""),
+        path=path,
+        headers=headers,
+        path_parameters={},
+        body=event.get("body"),
+        is_base64=bool(event.get("isBase64Encoded")),
+        correlation_id=str(context.get("requestId") or ""),
+        query=str(event.get("rawQueryString") or ""),
+        principal=_principal((context.get("authorizer") or {}).get("iam") or {}),
+    )
+
+
+def _principal(identity: Mapping[str, Any]) -> str | None:
+    """`account:user/name`, `account:role/name` or the like, out of who signed."""
+    parts = str(identity.get("userArn") or "").split(":", 5)
+    if len(parts) != 6 or not parts[4]:
+        return None
+    kind, _, name = parts[5].partition("/")
+    if kind == "assumed-role":
+        # Behind the role stands the session, which people name after themselves.
+        kind, name = "role", name.partition("/")[0]
+    if "@" in name:
+        name = str(identity.get("callerId") or "").partition(":")[0]
+    return f"{parts[4]}:{kind}/{name}" if name else f"{parts[4]}:{kind}"
+
+
+def _media_type(request: Request) -> str | None:
+    """JSON, also if nothing is said, or a form; None for what a body cannot be."""
+    stated = request.stated("content-type")
+    encoding = request.stated("content-encoding") or "identity"
+    if encoding.strip().lower() != "identity":
+        return None
+    if stated is None or not stated.strip():
+        return JSON
+    media_type, *parameters = (part.strip().lower() for part in stated.split(";"))
+    charsets = [part for part in parameters if part.startswith("charset=")]
+    if not all(map(_UTF8.fullmatch, charsets)):
+        return None
+    if media_type == FORM:
+        return FORM
+    return JSON if _JSON_TYPE.fullmatch(media_type) else None
+
+
+def _members(bodies: Sequence[Body], value: Mapping[str, Any]) -> dict[str, str]:
+    """The text members of the one body that value is."""
+    for name in value:
+        if not any(name in body.names for body in bodies):
+            raise MalformedInputError(strict_json.child("", name), "this member is not known")
+    chosen = _chosen(bodies, value)
+    found = {name: inner for name, inner in value.items() if inner is not None}
+    for name in chosen.required:
+        if name not in found:
+            raise InvalidInputError(strict_json.child("", name), "is required")
+    for name, inner in found.items():
+        if not isinstance(inner, str):
+            raise InvalidInputError(strict_json.child("", name), "must be text")
+    return found
+
+
+def _chosen(bodies: Sequence[Body], value: Mapping[str, Any]) -> Body:
+    """The first body with room for all members of value."""
+    for body in bodies:
+        if set(value) <= set(body.names):
+            return body
+    first = next(body for body in bodies if next(iter(value)) in body.names)
+    stray = next(name for name in value if name not in first.names)
+    raise InvalidInputError(strict_json.child("", stray), "does not go with the other members")
+
+
+def _form(content: bytes) -> dict[str, str]:
+    """The members of a form (WHATWG URL, 5.1), as strictly as JSON's."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise MalformedInputError("", "the body is not UTF-8") from None
+    found: dict[str, str] = {}
+    for name, value in _pairs(text, place=""):
+        if name in found:
+            raise MalformedInputError(strict_json.child("", name), "stands twice")
+        if "\0" in value:
+            raise MalformedInputError(strict_json.child("", name), "a NUL character is not allowed")
+        found[name] = value
+    return found
+
+
+def _pairs(text: str, *, place: str) -> list[tuple[str, str]]:
+    """Names and values of a query or form; one that is not UTF-8 is refused, as too many are."""
+    try:
+        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PAIRS)
+    except ValueError:
+        raise MalformedInputError(place, "cannot be decoded") from None
+
+
+def _content(request: Request) -> bytes:
+    """The body's bytes. The gateway encodes what it does not know to be text as base64."""
+    if not request.body:
+        raise MalformedInputError("", "a JSON body is required")
+    if len(request.body) > MAXIMUM_BODY_BYTES * 2:
+        raise ProblemError(problems.PAYLOAD_TOO_LARGE)
+    try:
+        if request.is_base64:
+            content = base64.b64decode(request.body, validate=True)
+        else:
+            content = request.body.encode()
+    except (binascii.Error, UnicodeEncodeError, ValueError):
+        raise MalformedInputError("", "the body's encoding is broken") from None
+    if len(content) > MAXIMUM_BODY_BYTES:
+        raise ProblemError(problems.PAYLOAD_TOO_LARGE)
+    return content

@@ -1,0 +1,200 @@
+"""HTTP API events (payload format 2.0) in, HTTP answers out. One room for status codes.
+
+Every request passes one gate, in this order: signature (403, where a router wants one), path
+(404), method (405; OPTIONS 204), then, where a body is wanted, media type (415), size (413), JSON
+(400) and fields (422). A trailing slash is another path. Errors become problem documents (RFC 9457)
+with a stable `type`. What a route takes and answers is its `Operation`: the request is read by it,
+and an answer beyond it is told as a fault of ours.
+
+A router of our own: the resolver of Powertools answers a wrong method with 404, folds the method's
+case, and keeps the current event in a class attribute, so that two requests cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from postlease import problems
+from postlease.http.request import Request, read
+from postlease.operations import JSON
+from postlease.problems import Problem, ProblemError
+from postlease.telemetry import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from postlease.operations import Operation
+
+_PROBLEM = "application/problem+json"
+_ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. body is a JSON value, or text of another media_type; None for no body."""
+
+    status: int
+    body: Any = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = JSON
+
+
+View: TypeAlias = "Callable[[Request], Answer]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    operation: Operation
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    template: str
+    pattern: re.Pattern[str]
+    methods: dict[str, _Served]
+
+    @property
+    def allow(self) -> str:
+        return ", ".join(sorted({*self.methods, "OPTIONS"}))
+
+
+class Router:
+    """Routes by path template and method. An instance is a Lambda handler's whole body.
+
+    With is_signed it answers nothing but 403 to a request that API Gateway did not check the
+    signature of: a route that lost its authorizer serves nobody.
+    """
+
+    def __init__(self, *, is_signed: bool = False) -> None:
+        self._routes: dict[str, _Route] = {}
+        self.is_signed = is_signed
+
+    def get(self, template: str, operation: Operation) -> Callable[[View], View]:
+        """Serve GET at template, and HEAD too where the answer is the same for everybody."""
+        methods = ("GET", "HEAD") if operation.is_static else ("GET",)
+        return self._add(template, methods, operation)
+
+    def post(self, template: str, operation: Operation) -> Callable[[View], View]:
+        """Serve POST at template."""
+        return self._add(template, ("POST",), operation)
+
+    def patch(self, template: str, operation: Operation) -> Callable[[View], View]:
+        """Serve PATCH at template."""
+        return self._add(template, ("PATCH",), operation)
+
+    def delete(self, template: str, operation: Operation) -> Callable[[View], View]:
+        """Serve DELETE at template."""
+        return self._add(template, ("DELETE",), operation)
+
+    def operations(self) -> Iterator[tuple[str, str, Operation, View]]:
+        """Everything that is served: path template, method, operation, view."""
+        for route in self._routes.values():
+            for method, served in route.methods.items():
+                yield route.template, method, served.operation, served.view
+
+    def __call__(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one event, always; errors are told and logged without their values."""
+        request = read(event)
+        try:
+            answer = self._answer(request)
+        except Exception as error:  # noqa: BLE001  the last line: every error becomes an answer
+            answer = _explain(error, request)
+        return _write(answer, without_body=request.method == "HEAD")
+
+    def _add(
+        self, template: str, methods: Sequence[str], operation: Operation
+    ) -> Callable[[View], View]:
+        if set(re.findall(r"\{(\w+)\}", template)) != set(operation.names("path")):
+            raise LookupError(f"the operation does not describe the parameters of {template}")
+        pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
+        route = self._routes.setdefault(template, _Route(template, pattern, {}))
+
+        def add(view: View) -> View:
+            route.methods.update(dict.fromkeys(methods, _Served(operation, view)))
+            return view
+
+        return add
+
+    def _answer(self, request: Request) -> Answer:
+        if self.is_signed and request.principal is None:
+            raise ProblemError(problems.FORBIDDEN)
+        for route in self._routes.values():
+            if match := route.pattern.fullmatch(request.path):
+                break
+        else:
+            raise ProblemError(problems.NOT_FOUND)
+        if request.method == "OPTIONS":
+            return Answer(204, headers={"allow": route.allow})
+        served = route.methods.get(request.method)
+        if served is None:
+            raise ProblemError(problems.METHOD_NOT_ALLOWED, headers={"allow": route.allow})
+        request = replace(request, path_parameters=match.groupdict(), operation=served.operation)
+        try:
+            answer = served.view(request)
+        except Exception as error:  # noqa: BLE001  what the view raises is its operation's
+            answer = _explain(error, request)
+        _tell_if_undescribed(answer, request, route.template)
+        return answer
+
+
+def _explain(error: Exception, request: Request) -> Answer:
+    problem = problems.explain(error)
+    if problem.status >= 500:
+        # The text of an error we did not foresee may hold anything; type and place do not.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        logger.error(
+            "request failed",
+            error=type(error).__name__,
+            reason=problems.reason(error),
+            at=f"{place.filename.rpartition('/')[2]}:{place.lineno}",
+            correlation_id=request.correlation_id,
+        )
+    return _problem_answer(problem)
+
+
+def _tell_if_undescribed(answer: Answer, request: Request, template: str) -> None:
+    """Log an answer that the operation does not describe: the caller gets it all the same."""
+    operation = request.operation
+    if answer.media_type == _PROBLEM:
+        described = answer.body["type"] in {problem.type for problem in operation.all_problems}
+        name = answer.body["type"].rpartition(":")[2]
+    else:
+        media_type = None if answer.body is None else answer.media_type
+        described = operation.has_reply(answer.status, media_type)
+        name = str(answer.status)
+    if not described:
+        logger.error(
+            "answer is not described",
+            route=f"{request.method} {template}",
+            answer=name,
+            correlation_id=request.correlation_id,
+        )
+
+
+def _problem_answer(problem: Problem) -> Answer:
+    return Answer(
+        problem.status,
+        problem.document(),
+        headers=problem.headers,
+        media_type=_PROBLEM,
+    )
+
+
+def _write(answer: Answer, *, without_body: bool) -> dict[str, Any]:
+    headers = {**_ALWAYS, **answer.headers}
+    body = ""
+    if answer.body is not None:
+        headers["content-type"] = answer.media_type
+        # ASCII: whatever a caller sent us in a name comes back escaped.
+        body = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
+    return {
+        "statusCode": answer.status,
+        "headers": headers,
+        "body": "" if without_body else body,
+        "isBase64Encoded": False,
+    }
