@@ -5,44 +5,245 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import asdict
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from postlease import pages
+from postlease.pages.languages import LANGUAGES, words_for
+
+ONWARD = "https://app.example.com/welcome?a=1&b=2"
+RESET = "https://app.example.com/new-password"
+TOKEN = "AZq9_-" + "x" * 58
+SLUGS = (
+    "token-invalid",
+    "token-expired",
+    "token-superseded",
+    "invalid-field",
+    "too-many-requests",
+    "unavailable",
+)
+
+ALL = {
+    f"{name} {language}": page
+    for language in LANGUAGES
+    for name, page in {
+        "verify": pages.verify(language),
+        "verify onward": pages.verify(language, onward=ONWARD),
+        "verify codes": pages.verify(language, with_codes=True),
+        "reset": pages.reset(language, page=RESET),
+        "verified": pages.verified(language, onward=None),
+        "verified onward": pages.verified(language, onward=ONWARD),
+        **{
+            f"{slug} {codes}": pages.refused(slug, language, onward=None, with_codes=codes)
+            for slug in SLUGS
+            for codes in (False, True)
+        },
+    }.items()
+}
+every_page = pytest.mark.parametrize("page", ALL.values(), ids=ALL)
 
 
-def test_the_policy_allows_the_pages_own_style_and_script_alone() -> None:
-    page = pages.verify()
-    policy = dict(
-        part.split(" ", 1) for part in page.headers["content-security-policy"].split("; ")
-    )
+def policy_of(page: pages.Page) -> dict[str, str]:
+    """The directives of the page's policy."""
+    return dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
+
+
+class Outline(HTMLParser):
+    """What a page holds: its elements, and which of them are open at the end."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in {"meta", "input"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of each element of that name."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@every_page
+def test_the_policy_allows_the_page_s_own_style_and_script_alone(page: pages.Page) -> None:
+    policy = policy_of(page)
     for kind in ("style", "script"):
         inline = re.findall(rf"<{kind}>(.*?)</{kind}>", page.html, re.DOTALL)
-        assert len(inline) == 1
-        digest = base64.b64encode(hashlib.sha256(inline[0].encode()).digest()).decode()
-        assert policy[f"{kind}-src"] == f"'sha256-{digest}'"
-    assert policy["default-src"] == policy["base-uri"] == "'none'"
-    assert policy["form-action"] == policy["frame-ancestors"] == "'none'"
-    assert policy["connect-src"] == "'self'"
+        digests = [
+            f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+            for text in inline
+        ]
+        assert policy[f"{kind}-src"] == (" ".join(digests) or "'none'")
+    assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
 
 
-def test_the_page_loads_nothing_from_elsewhere() -> None:
-    assert not re.search(r"https?:|//[a-z]|<link|<img|<iframe|\bsrc=", pages.verify().html)
+def test_only_the_page_that_posts_may_connect_and_only_those_with_a_form_may_send_one() -> None:
+    for name, page in ALL.items():
+        policy = policy_of(page)
+        assert policy["connect-src"] == ("'self'" if name.startswith("verify") else "'none'")
+        assert (policy["form-action"] == "'none'") == ("<form" not in page.html), name
 
 
-def test_the_page_has_no_inline_handler_that_the_policy_would_block() -> None:
-    assert not re.search(r"\son[a-z]+=|\sstyle=|javascript:", pages.verify().html)
+def test_a_form_may_be_answered_by_the_page_that_a_person_is_sent_on_to() -> None:
+    """Browsers hold the redirect after a form to the policy of the form's page."""
+    assert policy_of(pages.verify(onward=ONWARD))["form-action"] == "'self' https://app.example.com"
+    assert policy_of(pages.verify())["form-action"] == "'self'"
 
 
-def test_the_page_posts_on_a_click_alone() -> None:
-    script = re.search(r"<script>(.*?)</script>", pages.verify().html, re.DOTALL)
-    assert script
-    assert script[1].count("fetch(") == 1
-    assert script[1].index('addEventListener("click"') < script[1].index("fetch(")
-    assert "location.hash" in script[1]
-    assert "location.search" not in script[1]
+@every_page
+def test_a_page_loads_nothing_and_has_no_handler_that_its_policy_would_block(
+    page: pages.Page,
+) -> None:
+    assert not re.search(r"<link|<img|<iframe|\bsrc=|@import|url\(", page.html)
+    assert not re.search(r"\son[a-z]+=|\sstyle=|javascript:", page.html)
 
 
-def test_the_page_keeps_its_address_to_itself() -> None:
-    page = pages.verify()
+@every_page
+def test_a_page_keeps_its_address_to_itself(page: pages.Page) -> None:
     assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["x-frame-options"] == "DENY"
     assert "noindex" in page.headers["x-robots-tag"]
-    assert "<noscript>" in page.html
+    assert page.headers["vary"] == "accept-language"
+
+
+@every_page
+def test_a_page_is_whole_and_says_its_language(page: pages.Page) -> None:
+    outline = Outline(page.html)
+    assert outline.open == []
+    assert "$" not in page.html.partition("<script>")[0]
+    assert outline.of("html") == [{"lang": page.headers["content-language"]}]
+    assert len(outline.of("main")) == 1
+    assert re.search(r"<title>[^<]{5,}</title>", page.html)
+
+
+@pytest.mark.parametrize("page", [pages.verify(), pages.reset(None, page=RESET)])
+def test_a_page_acts_on_a_click_alone_and_reads_the_fragment_alone(page: pages.Page) -> None:
+    script = re.search(r"<script>(.*?)</script>", page.html, re.DOTALL)
+    assert script
+    acts = re.findall(r"fetch\(|location\.assign\(", script[1])
+    assert len(acts) == 1
+    assert script[1].index('addEventListener("click"') < script[1].index(acts[0])
+    assert "location.hash" in script[1]
+    assert not re.search(
+        r"location\.search|location\.href|innerHTML|eval\(|storage", script[1], re.IGNORECASE
+    )
+
+
+def test_without_a_script_the_link_is_pasted_or_where_codes_are_on_the_code_written() -> None:
+    for page, names in (
+        (pages.verify(), ["link"]),
+        (pages.verify(with_codes=True), ["email", "code"]),
+        (pages.verify(onward=ONWARD), ["redirect", "link"]),
+    ):
+        without = re.search(r"<noscript>(.*?)</noscript>", page.html, re.DOTALL)
+        assert without
+        outline = Outline(without[1])
+        assert outline.of("form") == [{"method": "post", "action": "verify"}]
+        fields = outline.of("input")
+        assert [field["name"] for field in fields] == names
+        labels = {label["for"] for label in outline.of("label")}
+        assert labels == {field["id"] for field in fields if field.get("type") != "hidden"}
+
+
+def test_where_a_person_is_sent_on_to_is_escaped_and_kept_through_the_form() -> None:
+    kept = 'value="https://app.example.com/welcome?a=1&amp;b=2"'
+    for page in (
+        pages.verify(onward=ONWARD),
+        pages.refused("token-expired", None, onward=ONWARD, with_codes=False),
+    ):
+        assert kept in page.html
+    assert f'href="{kept[7:-1]}"' in pages.verified(None, onward=ONWARD).html
+
+
+def test_the_reset_page_names_the_host_that_it_leads_to() -> None:
+    page = pages.reset("de", page=RESET)
+    assert "<strong>app.example.com</strong>" in page.html
+    assert f'data-page="{RESET}"' in page.html
+    assert "<form" not in page.html
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_refusal_says_why_and_what_to_do_in_words_of_its_own(language: str) -> None:
+    told = {slug: pages.refused(slug, language, onward=None, with_codes=False) for slug in SLUGS}
+    titles = {re.search(r"<h1>(.*?)</h1>", page.html)[1] for page in told.values()}  # type: ignore[index]
+    assert len(titles) == len(SLUGS)
+    words = LANGUAGES[language]
+    for slug in ("token-invalid", "token-expired", "token-superseded"):
+        assert words.ask_again in told[slug].html
+
+
+def test_no_language_leaves_a_text_out_or_in_another_s_words() -> None:
+    english = asdict(LANGUAGES["en"])
+    for language, words in LANGUAGES.items():
+        texts = asdict(words)
+        assert all(texts.values())
+        assert words.language == language
+        if language != "en":
+            assert not {name for name in texts if texts[name] == english[name]}
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        (None, "en"),
+        ("", "en"),
+        ("de", "de"),
+        ("DE-at", "de"),
+        ("de-DE,de;q=0.9,en;q=0.8", "de"),
+        ("en-GB,de;q=0.9", "en"),
+        ("en;q=0.3, de;q=0.7", "de"),
+        ("fr, de;q=0.2", "de"),
+        ("fr-FR, *;q=0.5", "en"),
+        ("en;q=0.1, *;q=0.5", "de"),
+        ("de;q=0, *", "en"),
+        ("de;q=0", "en"),
+        ("fr", "en"),
+        ("d\u00e9, ;;, de;q=x", "en"),
+        ("x" * 100_000, "en"),
+        ("deutsch", "en"),
+    ],
+)
+def test_a_reader_gets_the_language_that_is_asked_for_most(
+    header: str | None, language: str
+) -> None:
+    assert words_for(header).language == language
+
+
+@given(st.text())
+def test_any_header_has_a_language(header: str) -> None:
+    assert words_for(header).language in LANGUAGES
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        TOKEN,
+        f" {TOKEN}\n",
+        f"https://mail.example.com/verify#token={TOKEN}",
+        f"<https://mail.example.com/verify#token={TOKEN}>",
+        f"https://mail.example.com/verify#token%3D{TOKEN}",
+        f"https://mail.example.com/verify?redirect=https%3A%2F%2Fa#token={TOKEN}",
+        f"https://mail.example.com/ver\r\n ify#token={TOKEN[:20]}\n{TOKEN[20:]}",
+    ],
+)
+def test_the_token_is_found_in_what_a_person_pastes(pasted: str) -> None:
+    """VER-09."""
+    assert pages.token_in(pasted) == TOKEN
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    ["", "token=", TOKEN[1:], TOKEN + "x", f"#token={TOKEN}x", f"#token={TOKEN}&a", f"#t={TOKEN}"],
+)
+def test_what_holds_no_whole_token_holds_none(pasted: str) -> None:
+    assert pages.token_in(pasted) == ""
