@@ -31,7 +31,7 @@ PUBLIC, SIGNED = "public", "signed"
 
 _PROBLEM = "application/problem+json"
 # The handlers want their settings when they are imported, and nothing of these is used.
-_PLACEHOLDERS = {
+PLACEHOLDERS = {
     "DATABASE_SECRET_ARN": "none",
     "TOKEN_KEYS_SECRET_ARN": "none",
     "PEPPER_SECRET_ARN": "none",
@@ -93,7 +93,7 @@ _SECURITY = {
 
 def routers() -> dict[str, Router]:
     """The routers of both functions, by tag."""
-    for name, value in _PLACEHOLDERS.items():
+    for name, value in PLACEHOLDERS.items():
         os.environ.setdefault(name, value)
     from functions.auth import app as auth  # noqa: PLC0415  after the environment
     from functions.messages import app as messages  # noqa: PLC0415

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 from local import postgres
 from postlease import migrations
 from postlease.database import Connection, Database, connect
+from postlease.telemetry import logger
 from tests.deployed import aws, aws_endpoint, environment, logs, secret_arns, secret_store
 
 if TYPE_CHECKING:
@@ -28,6 +30,29 @@ TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_message
     postlease.rate_limits, postlease.suppressions, postlease.bounces,
     postlease.provider_gates
 """
+
+
+class Undescribed(logging.Handler):
+    """Collects the answers that handlers gave and that their routes do not describe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep route and answer."""
+        if record.getMessage() == "answer is not described":
+            self.answers.append((record.__dict__["route"], record.__dict__["answer"]))
+
+
+@pytest.fixture(autouse=True)
+def undescribed() -> Iterator[list[tuple[str, str]]]:
+    """Fails a test in which a route answered what it does not describe."""
+    collector = Undescribed()
+    logger.addHandler(collector)
+    yield collector.answers
+    logger.removeHandler(collector)
+    assert collector.answers == []
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 config.settings()  # what is missing stops the function here, by the variable's name
 
-routes = Router()
+routes = Router(signed=reference.signed)
 
 
 @routes.post(

@@ -114,6 +114,10 @@ def listing(request: http.Request) -> http.Answer:
     return http.Answer(200, {"who": request.principal, **request.parameters()})
 
 
+SIGNED_PATHS = {"/signed": ["GET", "PATCH"], "/signed/{id}/retry": ["POST"]}
+public_routes = http.Router(signed=lambda: SIGNED_PATHS)
+
+
 def call_signed(query: str = "", **identity: object) -> dict[str, Any]:
     """The signed router's answer to one event, its body parsed."""
     event = {
@@ -220,11 +224,15 @@ def test_a_member_that_is_no_text_is_a_422_that_names_it(body: str, pointer: str
         ('{"name": 1e999}', "#/name"),
         ("\ufeff{}", "#"),
         ("[" * 10_000, "#"),
+        ('{"name": [Infinity]}', "#/name/0"),
+        ('{"name": 1' + "0" * 400 + "}", "#/name"),
+        ('{"name": ' + "[" * 64 + "]" * 64 + "}", "#"),
     ],
 )
 def test_a_body_that_cannot_be_read_one_way_is_a_400_that_names_the_place(
     body: str, pointer: str
 ) -> None:
+    """HTP-07: so are a doubled member and a byte order mark."""
     answer = call(body=body)
     assert_problem(answer, 400, "invalid-request")
     assert answer["json"]["errors"][0]["pointer"] == pointer
@@ -266,6 +274,7 @@ def test_json_without_a_content_type_arrives_in_base64_and_is_accepted(
         {"content-type": "text/plain"},
         {"content-type": "text/json"},
         {"content-type": "application/json, text/plain"},
+        {"content-type": "application/json", "Content-Type": "application/json"},
         {"content-type": "application/json; charset=utf-16"},
         {"content-type": "multipart/form-data; boundary=x"},
         {"content-type": "application/xml+json/x"},
@@ -273,6 +282,11 @@ def test_json_without_a_content_type_arrives_in_base64_and_is_accepted(
     ],
 )
 def test_another_media_type_is_a_415(headers: dict[str, str]) -> None:
+    """HTP-01: whether the gateway brings it as text or in base64."""
+    encoded = base64.b64encode(b'{"name": "n"}').decode()
+    assert_problem(
+        call(body=encoded, headers=headers, is_base64=True), 415, "unsupported-media-type"
+    )
     assert_problem(call(body='{"name": "n"}', headers=headers), 415, "unsupported-media-type")
 
 
@@ -325,6 +339,26 @@ def test_a_wrong_method_is_a_405_with_what_is_allowed(method: str, path: str, al
     assert answer["headers"]["allow"] == allow
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("PUT", "/signed", 405, "GET, OPTIONS, PATCH"),
+        ("HEAD", "/signed", 405, "GET, OPTIONS, PATCH"),
+        ("OPTIONS", "/signed", 204, "GET, OPTIONS, PATCH"),
+        ("GET", "/signed/7/retry", 405, "OPTIONS, POST"),
+        ("GET", "/signed", 403, None),
+        ("POST", "/signed/7/retry", 403, None),
+        ("GET", "/signed/", 404, None),
+        ("GET", "/signed/7", 404, None),
+    ],
+)
+def test_what_signed_callers_alone_are_served_is_no_unknown_path_to_others(
+    method: str, path: str, status: int, allow: str | None
+) -> None:
+    answer = public_routes({"rawPath": path, "requestContext": {"http": {"method": method}}})
+    assert (answer["statusCode"], answer["headers"].get("allow")) == (status, allow)
+
+
 @pytest.mark.parametrize("path", ["/things", "/things/1", "/fault"])
 def test_head_runs_no_route_that_is_not_static(path: str) -> None:
     """VER-02."""
@@ -352,7 +386,7 @@ def test_options_of_another_path_is_a_404() -> None:
 
 
 def test_the_stage_prefix_is_no_part_of_the_path() -> None:
-    """HTP-05."""
+    """HTP-05: it stands in rawPath where the API has a stage of a name."""
     assert call("GET", "/prod/things/7", stage="prod")["json"]["id"] == "7"
     assert call("GET", "/things/7", stage="prod")["json"]["id"] == "7"
     assert call("GET", "/prod/things/7")["statusCode"] == 404
@@ -360,6 +394,7 @@ def test_the_stage_prefix_is_no_part_of_the_path() -> None:
 
 @pytest.mark.parametrize("name", ["x-tag", "X-Tag", "X-TAG"])
 def test_a_header_is_found_whatever_its_case(name: str) -> None:
+    """HTP-05."""
     assert call("GET", "/things/7", headers={name: "v"})["json"]["tag"] == "v"
 
 
@@ -502,3 +537,100 @@ def test_a_query_of_unknown_or_doubled_parameters_is_refused(query: str, paramet
     assert answer["statusCode"] == 400
     assert answer["body"]["errors"][0]["parameter"] == parameter
     assert CANARY not in json.dumps(answer)
+
+
+def test_a_query_that_is_not_utf8_or_endless_is_refused() -> None:
+    for query in ("a=%ff", "&".join(["a=1"] * 60)):
+        answer = call_signed(query, userArn=ARN)
+        assert (answer["statusCode"], answer["body"]["errors"][0]["parameter"]) == (400, "query")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        ('{"token": "t"}', 200, None),
+        ('{"email": "e", "code": "c"}', 200, None),
+        ("{}", 422, "#/token"),
+        ('{"email": "e"}', 422, "#/code"),
+        ('{"code": "c"}', 422, "#/email"),
+        ('{"token": "t", "code": "c"}', 422, "#/code"),
+        ('{"email": "e", "code": "c", "token": null}', 422, "#/token"),
+        ('{"token": "t", "other": "o"}', 400, "#/other"),
+    ],
+)
+def test_a_body_is_one_of_its_alternatives_and_no_mixture(
+    body: str, status: int, pointer: str | None
+) -> None:
+    answer = call(path="/either", body=body)
+    assert answer["statusCode"] == status
+    assert (answer["json"]["errors"][0]["pointer"] if pointer else None) == pointer
+
+
+FORM_TYPE = {"content-type": FORM}
+
+
+@pytest.mark.parametrize("is_base64", [True, False])
+def test_a_form_is_read_where_a_route_takes_one(is_base64: bool) -> None:
+    body = "token=a%2Bb+c"
+    if is_base64:
+        body = base64.b64encode(body.encode()).decode()
+    answer = call(path="/either", body=body, headers=FORM_TYPE, is_base64=is_base64)
+    assert answer["json"] == {"token": "a+b c"}
+    assert_problem(call(body="name=n", headers=FORM_TYPE), 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        ("token=a&token=b", 400, "#/token"),
+        ("token=%00", 400, "#/token"),
+        ("token=%ff", 400, "#"),
+        ("token=a&other=b", 400, "#/other"),
+        ("&".join(["token=a"] * 60), 400, "#"),
+        ("x", 400, "#/x"),
+        ("", 400, "#"),
+        ("email=e&code=c", 400, "#/email"),
+    ],
+)
+def test_a_form_is_read_as_strictly_as_json(body: str, status: int, pointer: str) -> None:
+    answer = call(path="/either", body=body, headers=FORM_TYPE)
+    assert answer["statusCode"] == status
+    assert answer["json"]["errors"][0]["pointer"] == pointer
+
+
+def test_an_answer_that_its_route_does_not_describe_is_given_and_told(
+    undescribed: list[tuple[str, str]],
+) -> None:
+    answers = [
+        http.Answer(202, {}),
+        http.Answer(200, "<p>", media_type="text/html"),
+        http.Answer(200),
+        http.Answer(200, {}),
+    ]
+    refusals = [problems.ProblemError(problems.EVENT_GONE), InvalidInputError("/a", "is wrong")]
+
+    def view(request: http.Request) -> http.Answer:
+        if answers:
+            return answers.pop(0)
+        raise refusals.pop(0)
+
+    lone = http.Router()
+    lone.get("/x", Operation(replies=(Reply(200, "", ANY),)))(view)
+    event = {"rawPath": "/x", "requestContext": {"http": {"method": "GET"}}}
+    statuses = [lone(event)["statusCode"] for _ in range(6)]
+    assert statuses == [202, 200, 200, 200, 410, 422]
+    assert undescribed == [
+        ("GET /x", answer) for answer in ("202", "200", "200", "event-gone", "invalid-field")
+    ]
+    undescribed.clear()
+
+
+def test_a_route_describes_the_parameters_of_its_path_and_reads_no_others() -> None:
+    lone = http.Router()
+    with pytest.raises(LookupError):
+        lone.get("/x/{id}", Operation(replies=()))
+    with pytest.raises(LookupError):
+        lone.get("/x", Operation(replies=(), parameters=(Parameter("path", "id", ANY),)))
+    lone.get("/x", Operation(replies=()))(lambda request: http.Answer(200, request.header("x-a")))
+    event = {"rawPath": "/x", "requestContext": {"http": {"method": "GET"}}}
+    assert lone(event)["statusCode"] == 500

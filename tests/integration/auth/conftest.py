@@ -142,6 +142,10 @@ class Api:
         self._app = app
         self._event = json.loads((EVENTS / "auth-signup.json").read_text())
 
+    def sample(self) -> dict[str, Any]:
+        """The event of a sign-up."""
+        return dict(self._event)
+
     def event(self, event: Mapping[str, Any]) -> Reply:
         """The answer to a whole event."""
         answer = self._app.handler(event, None)

@@ -25,7 +25,7 @@ from postlease.problems import Problem, ProblemError
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from postlease.operations import Operation
 
@@ -60,19 +60,26 @@ class _Route:
 
     @property
     def allow(self) -> str:
-        return ", ".join(sorted({*self.methods, "OPTIONS"}))
+        return _allow(self.methods)
 
 
 class Router:
     """Routes by path template and method. An instance is a Lambda handler's whole body.
 
     With is_signed it answers nothing but 403 to a request that API Gateway did not check the
-    signature of: a route that lost its authorizer serves nobody.
+    signature of: a route that lost its authorizer serves nobody. signed names the paths, with their
+    methods, that another function serves to signed callers: what else is asked there is a 405.
     """
 
-    def __init__(self, *, is_signed: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        is_signed: bool = False,
+        signed: Callable[[], Mapping[str, Sequence[str]]] = dict,
+    ) -> None:
         self._routes: dict[str, _Route] = {}
         self.is_signed = is_signed
+        self._signed = signed
 
     def get(self, template: str, operation: Operation) -> Callable[[View], View]:
         """Serve GET at template, and HEAD too where the answer is the same for everybody."""
@@ -111,8 +118,7 @@ class Router:
     ) -> Callable[[View], View]:
         if set(re.findall(r"\{(\w+)\}", template)) != set(operation.names("path")):
             raise LookupError(f"the operation does not describe the parameters of {template}")
-        pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
-        route = self._routes.setdefault(template, _Route(template, pattern, {}))
+        route = self._routes.setdefault(template, _Route(template, _pattern(template), {}))
 
         def add(view: View) -> View:
             route.methods.update(dict.fromkeys(methods, _Served(operation, view)))
@@ -127,7 +133,7 @@ class Router:
             if match := route.pattern.fullmatch(request.path):
                 break
         else:
-            raise ProblemError(problems.NOT_FOUND)
+            return self._answer_for_another(request)
         if request.method == "OPTIONS":
             return Answer(204, headers={"allow": route.allow})
         served = route.methods.get(request.method)
@@ -140,6 +146,26 @@ class Router:
             answer = _explain(error, request)
         _tell_if_undescribed(answer, request, route.template)
         return answer
+
+    def _answer_for_another(self, request: Request) -> Answer:
+        """What the gateway does not bring to the function that serves signed callers."""
+        for template, methods in self._signed().items():
+            if _pattern(template).fullmatch(request.path):
+                headers = {"allow": _allow(methods)}
+                if request.method == "OPTIONS":
+                    return Answer(204, headers=headers)
+                if request.method in methods:
+                    raise ProblemError(problems.FORBIDDEN)
+                raise ProblemError(problems.METHOD_NOT_ALLOWED, headers=headers)
+        raise ProblemError(problems.NOT_FOUND)
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
+
+
+def _allow(methods: Iterable[str]) -> str:
+    return ", ".join(sorted({*methods, "OPTIONS"}))
 
 
 def _explain(error: Exception, request: Request) -> Answer:

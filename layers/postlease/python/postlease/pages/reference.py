@@ -26,6 +26,17 @@ def openapi() -> str:
 
 
 @functools.cache
+def signed() -> Mapping[str, tuple[str, ...]]:
+    """The path templates that are served to signed callers alone, with their methods."""
+    paths = json.loads(openapi())["paths"].items()
+    return {
+        path: tuple(method.upper() for method in methods)
+        for path, methods in paths
+        if all("security" in operation for operation in methods.values())
+    }
+
+
+@functools.cache
 def page() -> Page:
     """The page, with the policy that it needs."""
     style = _read("reference.css")
