@@ -184,7 +184,8 @@ def _body(body: Body) -> dict[str, Any]:
 def _responses(operation: Operation, *, is_head: bool, is_signed: bool) -> dict[str, Any]:
     responses = {str(reply.status): _reply(reply, is_head=is_head) for reply in operation.replies}
     for status, found in groupby(operation.all_problems, key=lambda problem: problem.status):
-        responses[str(status)] = _problems(status, list(found), is_head=is_head)
+        described = _problems(status, list(found), is_head=is_head)
+        responses[str(status)] = _either(responses.get(str(status)), described)
     if is_signed:
         responses["403"] = {
             "description": "not signed, or by somebody who may not",
@@ -193,6 +194,17 @@ def _responses(operation: Operation, *, is_head: bool, is_signed: bool) -> dict[
             },
         }
     return dict(sorted(responses.items()))
+
+
+def _either(page: dict[str, Any] | None, problem: dict[str, Any]) -> dict[str, Any]:
+    """The description of a status that a page may have, and a problem document."""
+    if page is None:
+        return problem
+    return {
+        **problem,
+        "description": f"{page['description']}; {problem['description']}",
+        "content": page["content"] | problem["content"],
+    }
 
 
 def _reply(reply: Reply, *, is_head: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from postlease import accounts, config, database, pages, problems, wire
 from postlease.http import Answer, Request, Router
-from postlease.operations import HTML, Operation, Parameter, Reply, Value, body, choice, text
+from postlease.operations import FORM, HTML, Operation, Parameter, Reply, Value, body, choice, text
 from postlease.pages import reference
 from postlease.telemetry import logger
 
@@ -142,12 +142,89 @@ def event_status(request: Request) -> Answer:
     )
 
 
-@routes.get("/verify", Operation(replies=(Reply(200, "a page", text(), HTML),), is_static=True))
+def _onward(request: Request) -> str | None:
+    """Where a person goes after verifying: the page asked for if it is listed, else the first."""
+    listed = config.settings().verify_redirect_urls
+    wanted = request.parameter("redirect")
+    return wanted if wanted in listed else next(iter(listed), None)
+
+
+def _show(page: pages.Page, status: int = 200, /, **headers: str) -> Answer:
+    return Answer(status, page.html, headers={**page.headers, **headers}, media_type=HTML)
+
+
+def _refusal(problem: problems.Problem, request: Request) -> Answer | None:
+    """The page for a person whose form a problem stands against."""
+    page = pages.refused(
+        problem.slug,
+        request.header("accept-language"),
+        onward=_onward(request),
+        with_codes=config.settings().verify_codes,
+    )
+    return _show(page, problem.status, **problem.headers) if page else None
+
+
+@routes.get(
+    "/verify",
+    Operation(
+        parameters=(wire.REDIRECT, wire.ACCEPT_LANGUAGE),
+        replies=(wire.page(200, "looking at it changes nothing"),),
+        is_static=True,
+    ),
+)
 def verify_page(request: Request) -> Answer:
     """The page that a mail's link opens."""
-    del request  # the token is in the fragment, which no server sees
-    page = pages.verify()
-    return Answer(200, page.html, headers=page.headers, media_type=HTML)
+    # The token is in the fragment, which no server sees.
+    page = pages.verify(
+        request.header("accept-language"),
+        onward=_onward(request),
+        with_codes=config.settings().verify_codes,
+    )
+    return _show(page)
+
+
+@routes.post(
+    "/verify",
+    Operation(
+        bodies=(body(wire.LINK, media_type=FORM),),
+        parameters=(wire.REDIRECT, wire.ACCEPT_LANGUAGE),
+        replies=(
+            wire.page(200, "the address is proven; the same on every repeat"),
+            wire.page(303, "the same, where people are sent on", location=wire.ONWARD),
+            wire.page(400, "`token-invalid`"),
+            wire.page(410, "`token-expired` or `token-superseded`"),
+            wire.page(422, "`invalid-field`"),
+            wire.page(500, "`internal-error`"),
+            wire.page(503, "`unavailable`"),
+        ),
+    ),
+    show=_refusal,
+)
+def verify_form(request: Request) -> Answer:
+    """The form of that page, for browsers without JavaScript; answered by a page."""
+    token = pages.token_in(request.fields()["link"])
+    verified = accounts.verify(database.application(), token=token)
+    logger.info("address verified", user_id=str(verified.user_id))
+    onward = _onward(request)
+    page = pages.verified(request.header("accept-language"), onward=onward)
+    return _show(page, 303, location=onward) if onward else _show(page)
+
+
+@routes.get(
+    "/reset",
+    Operation(
+        parameters=(wire.ACCEPT_LANGUAGE,),
+        replies=(wire.page(200, "it redeems nothing"),),
+        problems=(problems.NOT_FOUND,),
+        is_static=True,
+    ),
+)
+def reset_page(request: Request) -> Answer:
+    """The page that hands a reset's token on to the application, where resets are on."""
+    application = config.settings().reset_url
+    if application is None:
+        raise problems.ProblemError(problems.NOT_FOUND)
+    return _show(pages.reset(request.header("accept-language"), page=application))
 
 
 @routes.get(

@@ -29,6 +29,8 @@ HTTP = {
     "auth-verification-resend": ("POST", "/v1/verifications/resend"),
     "auth-event": ("GET", "/v1/events/{event_id}"),
     "auth-verify-page": ("GET", "/verify"),
+    "auth-verify-form": ("POST", "/verify"),
+    "auth-reset-page": ("GET", "/reset"),
     "auth-healthz": ("GET", "/healthz"),
 }
 SIGNED = {

@@ -88,6 +88,8 @@ def test_the_main_flow_from_sign_up_to_verified(api: Api, world: World) -> None:
         ("auth-verification-resend", 202),
         ("auth-event", 410),
         ("auth-verify-page", 200),
+        ("auth-verify-form", 400),
+        ("auth-reset-page", 404),
         ("auth-healthz", 200),
     ],
 )

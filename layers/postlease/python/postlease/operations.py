@@ -159,6 +159,8 @@ class Operation:
             found.add(problems.INVALID_REQUEST)
         if self.bodies:
             found |= {problems.PAYLOAD_TOO_LARGE, problems.UNSUPPORTED_MEDIA_TYPE}
+        if any(body.media_type == FORM for body in self.bodies):
+            found.add(problems.FORM_OF_ANOTHER_SITE)
         if self.bodies or self.names("query"):
             found.add(problems.INVALID_FIELD)
         if self.names("path"):

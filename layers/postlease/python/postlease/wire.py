@@ -7,8 +7,10 @@ from typing import get_args
 from postlease import problems
 from postlease.model import FailureReason, Status
 from postlease.operations import (
+    HTML,
     Member,
     Parameter,
+    Reply,
     Shape,
     Value,
     choice,
@@ -59,6 +61,15 @@ LOCALE = Member(
     is_required=False,
 )
 TOKEN = Member("token", text("what the link in the mail carries", pattern="^[A-Za-z0-9_-]{64}$"))
+
+LINK = Member("link", text("what a person pastes: the whole link out of the mail, or its token"))
+REDIRECT = Parameter(
+    "query",
+    "redirect",
+    text("where a person goes afterwards: taken if it is listed, else the first of the list is"),
+)
+ONWARD = text("one of the listed pages", format="uri")
+ACCEPT_LANGUAGE = Parameter("header", "Accept-Language", text("English or German"))
 
 IDEMPOTENCY_KEY = Parameter(
     "header",
@@ -145,3 +156,8 @@ SEARCH = (
     _word("cursor", text("from the page before", pattern="^[A-Za-z0-9_-]{22}$")),
     _word("limit", number(minimum=1, maximum=100, default=50)),
 )
+
+
+def page(status: int, note: str, **headers: Value) -> Reply:
+    """An answer for people."""
+    return Reply(status, f"a page: {note}", text(), HTML, headers)

@@ -1,7 +1,7 @@
 """A request: read out of an API Gateway event (payload format 2.0), its body by its operation.
 
-Where a body is wanted, its media type is looked at (415), its size (413), its JSON or form (400)
-and its members (422), in this order.
+Where a body is wanted, its media type is looked at (415), where a form comes from (403), its size
+(413), its JSON or form (400) and its members (422), in this order.
 """
 
 from __future__ import annotations
@@ -75,16 +75,30 @@ class Request:
             found[name] = value
         return found
 
+    def parameter(self, name: str) -> str | None:
+        """The query's parameter, whatever else the query holds; None also where it stands twice or
+        cannot be decoded. For pages: what others hang on to a link breaks no page.
+        """
+        if name not in self.operation.names("query"):
+            raise LookupError(f"the operation takes no parameter {name}")
+        try:
+            found = [value for key, value in _pairs(self.query, place="query") if key == name]
+        except MalformedInputError:
+            return None
+        return found[0] if len(found) == 1 else None
+
     def fields(self) -> dict[str, str]:
         """The text members of the body, as one of the operation's bodies wants them.
 
-        Raises ProblemError (413, 415), MalformedInputError for a body that cannot be read or has a
-        member that is not known, InvalidInputError for a member that is missing or no text, or that
-        belongs to another body than the rest.
+        Raises ProblemError (403, 413, 415), MalformedInputError for a body that cannot be read or
+        has a member that is not known, InvalidInputError for a member that is missing or no text,
+        or that belongs to another body than the rest.
         """
         bodies = [body for body in self.operation.bodies if body.media_type == _media_type(self)]
         if not bodies:
             raise ProblemError(problems.UNSUPPORTED_MEDIA_TYPE)
+        if bodies[0].media_type == FORM and self.stated("sec-fetch-site") == "cross-site":
+            raise ProblemError(problems.FORM_OF_ANOTHER_SITE)
         content = _content(self)
         value = _form(content) if bodies[0].media_type == FORM else strict_json.parse(content)
         if not isinstance(value, dict):

@@ -44,12 +44,15 @@ class Answer:
 
 
 View: TypeAlias = "Callable[[Request], Answer]"
+Show: TypeAlias = "Callable[[Problem, Request], Answer | None]"
+"""Says a problem to a person; None leaves it a problem document."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Served:
     operation: Operation
     view: View
+    show: Show | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,11 @@ class Router:
         methods = ("GET", "HEAD") if operation.is_static else ("GET",)
         return self._add(template, methods, operation)
 
-    def post(self, template: str, operation: Operation) -> Callable[[View], View]:
-        """Serve POST at template."""
-        return self._add(template, ("POST",), operation)
+    def post(
+        self, template: str, operation: Operation, *, show: Show | None = None
+    ) -> Callable[[View], View]:
+        """Serve POST at template. show makes the answers that say what is wrong."""
+        return self._add(template, ("POST",), operation, show)
 
     def patch(self, template: str, operation: Operation) -> Callable[[View], View]:
         """Serve PATCH at template."""
@@ -114,14 +119,18 @@ class Router:
         return _write(answer, without_body=request.method == "HEAD")
 
     def _add(
-        self, template: str, methods: Sequence[str], operation: Operation
+        self,
+        template: str,
+        methods: Sequence[str],
+        operation: Operation,
+        show: Show | None = None,
     ) -> Callable[[View], View]:
         if set(re.findall(r"\{(\w+)\}", template)) != set(operation.names("path")):
             raise LookupError(f"the operation does not describe the parameters of {template}")
         route = self._routes.setdefault(template, _Route(template, _pattern(template), {}))
 
         def add(view: View) -> View:
-            route.methods.update(dict.fromkeys(methods, _Served(operation, view)))
+            route.methods.update(dict.fromkeys(methods, _Served(operation, view, show)))
             return view
 
         return add
@@ -143,7 +152,7 @@ class Router:
         try:
             answer = served.view(request)
         except Exception as error:  # noqa: BLE001  what the view raises is its operation's
-            answer = _explain(error, request)
+            answer = _explain(error, request, served.show)
         _tell_if_undescribed(answer, request, route.template)
         return answer
 
@@ -168,7 +177,7 @@ def _allow(methods: Iterable[str]) -> str:
     return ", ".join(sorted({*methods, "OPTIONS"}))
 
 
-def _explain(error: Exception, request: Request) -> Answer:
+def _explain(error: Exception, request: Request, show: Show | None = None) -> Answer:
     problem = problems.explain(error)
     if problem.status >= 500:
         # The text of an error we did not foresee may hold anything; type and place do not.
@@ -180,7 +189,8 @@ def _explain(error: Exception, request: Request) -> Answer:
             at=f"{place.filename.rpartition('/')[2]}:{place.lineno}",
             correlation_id=request.correlation_id,
         )
-    return _problem_answer(problem)
+    shown = show(problem, request) if show else None
+    return shown or _problem_answer(problem)
 
 
 def _tell_if_undescribed(answer: Answer, request: Request, template: str) -> None:

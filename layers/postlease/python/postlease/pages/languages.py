@@ -31,8 +31,8 @@ class Words:
     invalid: str
     code_title: str
     code: str
-    address_title: str
-    address: str
+    field_title: str
+    field: str
     trouble_title: str
     crowded_title: str
     crowded: str
@@ -72,8 +72,8 @@ _EN = Words(
         "It may be mistyped, older than ten minutes, or tried too often. The link in the same mail "
         "still works."
     ),
-    address_title="This is not an email address",
-    address="Please write the address that the mail was sent to.",
+    field_title="Please check what you wrote",
+    field="The address must be the one that the mail was sent to, all of it.",
     trouble_title="That did not work just now",
     crowded_title="Too many tries",
     crowded="Please wait a few minutes, then try again.",
@@ -119,8 +119,8 @@ _DE = Words(
         "Vielleicht ist er vertippt, älter als zehn Minuten oder zu oft versucht worden. Der Link "
         "in derselben Mail gilt weiterhin."
     ),
-    address_title="Das ist keine E-Mail-Adresse",
-    address="Bitte geben Sie die Adresse an, an die die Mail ging.",
+    field_title="Bitte prüfen Sie Ihre Eingabe",
+    field="Die Adresse muss die sein, an die die Mail ging, und vollständig.",
     trouble_title="Das hat gerade nicht geklappt",
     crowded_title="Zu viele Versuche",
     crowded="Bitte warten Sie einige Minuten und versuchen Sie es dann noch einmal.",

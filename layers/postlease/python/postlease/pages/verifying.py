@@ -6,7 +6,7 @@ import functools
 import re
 from html import escape
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from postlease.pages.documents import Page, document, piece
 from postlease.pages.languages import LANGUAGES, Words, words_for
@@ -37,12 +37,15 @@ def verified(accept_language: str | None, *, onward: str | None) -> Page:
 
 def refused(
     slug: str, accept_language: str | None, *, onward: str | None, with_codes: bool
-) -> Page:
+) -> Page | None:
     """What the form is answered when the problem of that slug stands against it: why, how to go on,
-    and the form once more.
+    and the form once more. None for a problem that no person can do anything about.
     """
     words = words_for(accept_language)
-    title, *paragraphs = _reasons(words, with_codes=with_codes)[slug]
+    reasons = _reasons(words, with_codes=with_codes)
+    if slug not in reasons:
+        return None
+    title, *paragraphs = reasons[slug]
     content = _told(title, *paragraphs) + _form(words, onward, with_codes=with_codes)
     return document(words, title=title, content=content, form=_form_targets(onward))
 
@@ -90,9 +93,10 @@ def _reasons(words: Words, *, with_codes: bool) -> Mapping[str, tuple[str, ...]]
         "token-invalid": invalid,
         "token-expired": (words.expired_title, words.ask_again),
         "token-superseded": (words.superseded_title, words.superseded, words.ask_again),
-        "invalid-field": (words.address_title, words.address),
+        "invalid-field": (words.field_title, words.field),
         "too-many-requests": (words.crowded_title, words.crowded),
         "unavailable": (words.trouble_title, words.again),
+        "internal-error": (words.trouble_title, words.again),
     }
 
 
@@ -108,8 +112,9 @@ def _success(words: Words, onward: str | None) -> str:
 
 
 def _form(words: Words, onward: str | None, *, with_codes: bool) -> str:
-    kept = f'<input type="hidden" name="redirect" value="{escape(onward)}">' if onward else ""
-    return piece("code_form.html" if with_codes else "link_form.html", words, onward=kept)
+    query = f"?{urlencode({'redirect': onward})}" if onward else ""
+    name = "code_form.html" if with_codes else "link_form.html"
+    return piece(name, words, action=f"verify{query}")
 
 
 def _form_targets(onward: str | None) -> str:
