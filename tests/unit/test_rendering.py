@@ -90,7 +90,7 @@ def refused(templates: Templates, parameters: dict[str, object], name: str = "we
 def test_the_shipped_mails_are_there_in_english_and_german() -> None:
     assert [
         (name, locale)
-        for name in ("account_exists", "receipt", "verify_email")
+        for name in ("account_exists", "receipt", "reset_password", "verify_email")
         for locale in ("de", "en")
     ] == EVERY_MAIL
 
@@ -150,6 +150,27 @@ def test_the_verification_mail_says_how_long_its_link_works(
     for body in (shorter.text, shorter.html):
         assert re.search(rf"\b{hour}\b", body)
         assert day not in body
+
+
+@pytest.mark.parametrize(
+    ("locale", "minutes", "said"),
+    [
+        ("en", 15, "15 minutes"),
+        ("en", 60, "1 hour"),
+        ("en", 90, "90 minutes"),
+        ("en", 120, "2 hours"),
+        ("de", 15, "15 Minuten"),
+        ("de", 60, "1 Stunde"),
+        ("de", 120, "2 Stunden"),
+    ],
+)
+def test_the_mail_for_a_reset_says_how_long_its_link_works(
+    locale: str, minutes: int, said: str
+) -> None:
+    sample = OURS.sample("reset_password")
+    mail = OURS.render("reset_password", locale, sample | {"valid_minutes": minutes})
+    for body in (mail.text, mail.html):
+        assert re.search(rf"\b{said}\b", body)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +338,13 @@ def test_a_directory_of_ones_own_comes_before_the_shipped_one(tmp_path: Path) ->
     one(tmp_path, html="{% extends '_layout/body.html.j2' %}")
     both = Templates(tmp_path, SHIPPED)
     assert both.render("receipt", "en", {"total": "1"}).text == "ours 1"
-    assert both.names() == ["account_exists", "receipt", "verify_email", "welcome"]
+    assert both.names() == [
+        "account_exists",
+        "receipt",
+        "reset_password",
+        "verify_email",
+        "welcome",
+    ]
     assert both.render("account_exists", "en", {}).subject == "You already have an account"
     assert Templates(tmp_path / "absent").names() == []
 

@@ -39,6 +39,19 @@ def derived(**changes: Any) -> str:
     return tokens.derive(fields.pop("key"), **fields)
 
 
+def code(**changes: Any) -> str:
+    """The code of the same token, but for changes."""
+    fields: dict[str, Any] = {
+        "key": KEY,
+        "purpose": "verify_email",
+        "token_id": TOKEN_ID,
+        "version": 1,
+        "user_id": USER_ID,
+    }
+    fields |= changes
+    return tokens.code(fields.pop("key"), **fields)
+
+
 def facts(**changes: Any) -> TokenFacts:
     """What the database knows of `derived()`, but for changes."""
     return dataclasses.replace(
@@ -239,3 +252,34 @@ def test_a_digest_tells_where_one_field_ends() -> None:
 
 def test_a_digest_depends_on_the_pepper() -> None:
     assert tokens.keyed_digest(KEY, b"a") != tokens.keyed_digest(NEW.encode(), b"a")
+
+
+def test_a_code_is_six_digits_of_its_own_hmac() -> None:
+    fields = (
+        b"code",
+        b"verify_email".ljust(16, b"\0"),
+        TOKEN_ID.bytes,
+        (1).to_bytes(4, "big"),
+        USER_ID.bytes,
+    )
+    mac = hmac.digest(KEY, b"".join(fields), "sha256")
+    assert code() == f"{int.from_bytes(mac[:8], 'big') % 1_000_000:06d}"
+
+
+def test_every_field_makes_another_code() -> None:
+    made = {
+        code(),
+        code(key=b"another-key-" * 5),
+        code(purpose="reset_password"),
+        code(token_id=USER_ID),
+        code(version=2),
+        code(user_id=TOKEN_ID),
+    }
+    assert len(made) == 6
+
+
+def test_a_small_code_keeps_its_zeros() -> None:
+    made = {code(version=version) for version in range(1, 200)}
+    assert {len(text) for text in made} == {6}
+    assert any(text.startswith("0") for text in made)
+    assert all(text.isascii() and text.isdigit() for text in made)

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from postlease import accounts, tokens
 from postlease.database import Connection, Database
-from postlease.model import TokenFacts
+from postlease.model import Purpose, TokenFacts
 from tests.deployed import KEYS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ EVENTS = Path(__file__).parents[3] / "events"
 TOKENS_OF = """
 SELECT t.id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash
 FROM postlease.verification_tokens AS t JOIN postlease.users AS u ON u.id = t.user_id
-WHERE u.email_canonical = %s ORDER BY t.version
+WHERE u.email_canonical = %s AND t.purpose = %s ORDER BY t.version
 """
 
 
@@ -70,9 +70,9 @@ class World:
                 return
         raise AssertionError("nobody waits for a lock")
 
-    def tokens_of(self, address: str) -> list[str]:
-        """The text of each verification token of a user, oldest first, as the mails carry it."""
-        found = self.rows(TOKENS_OF, address)
+    def tokens_of(self, address: str, purpose: Purpose = "verify_email") -> list[str]:
+        """The text of each of a user's tokens, oldest first, as the mails carry it."""
+        found = self.rows(TOKENS_OF, address, purpose)
         return [tokens.derive_again(self.ring, TokenFacts(**row)) for row in found]
 
     def end_cooldowns(self) -> None:
@@ -112,6 +112,20 @@ def open_database(world: World, application_conninfo: str) -> Iterator[Callable[
 def signed_up(world: World, database: Database) -> Callable[[str], accounts.SignUp]:
     """Signs an address up."""
     return lambda email: accounts.sign_up(database, email=email)
+
+
+@pytest.fixture
+def reset(
+    world: World, database: Database, signed_up: Callable[[str], accounts.SignUp]
+) -> Callable[[], tuple[UUID, str]]:
+    """Signs up, asks for a reset, and answers whose it is and the newest token's text."""
+
+    def ask() -> tuple[UUID, str]:
+        user_id = signed_up("ada@example.com").user_id
+        accounts.request_reset(database, email="ada@example.com")
+        return user_id, world.tokens_of("ada@example.com", "reset_password")[-1]
+
+    return ask
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tests.integration.auth.conftest import World
 
 ADDRESS = "ada@example.com"
+LIMITS_OF_A_MAILBOX = 3
+"""Rows: the cooldown, an hour's count, a day's."""
+
 MESSAGES = """
 SELECT template, status, failure_reason, locale, token_id, to_addresses
 FROM postlease.email_messages ORDER BY created_at, id
@@ -263,7 +266,7 @@ def test_a_resend_for_an_unknown_address_stores_the_cooldown_alone(
 ) -> None:
     accounts.sign_up(database, email="bob@example.com")
     accounts.resend_verification(database, email=ADDRESS)
-    assert world.count("rate_limits") == 2
+    assert world.count("rate_limits") == 2 * LIMITS_OF_A_MAILBOX
     assert world.count("users") == world.count("email_messages") == 1
 
 
@@ -335,6 +338,16 @@ def test_a_resend_leaves_other_users_and_other_purposes_alone(
         (ADDRESS, "verify_email", 2),
         ("bob@example.com", "verify_email", 1),
     ]
+
+
+def test_asking_again_leaves_the_account_as_it_is(world: World, database: Database) -> None:
+    answer = accounts.sign_up(database, email="Ada@example.com", locale="de")
+    before = world.user(answer.user_id)
+    world.end_cooldowns()
+    accounts.resend_verification(database, email=ADDRESS)
+    accounts.request_reset(database, email=ADDRESS)
+    assert world.user(answer.user_id) == before
+    assert {m["to_addresses"][0] for m in world.rows(MESSAGES)} == {"Ada@example.com"}
 
 
 def test_a_token_is_superseded_once(world: World, database: Database) -> None:
@@ -417,7 +430,9 @@ def test_verifying_ends_the_cooldown(world: World, database: Database) -> None:
     """A completed flow does not swallow the next request (RSD-03)."""
     accounts.sign_up(database, email=ADDRESS)
     accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
-    assert world.count("rate_limits") == 0
+    assert world.count("rate_limits") == LIMITS_OF_A_MAILBOX - 1
+    accounts.sign_up(database, email=ADDRESS)
+    assert world.count("email_messages") == 2
 
 
 def test_verifying_ends_the_mail_that_has_not_left(world: World, database: Database) -> None:
@@ -451,7 +466,7 @@ def test_an_expired_token_changes_nothing(world: World, database: Database) -> N
     with pytest.raises(TokenError, match="token-expired"):
         accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
     assert world.user(answer.user_id)["verified_at"] is None
-    assert world.count("rate_limits") == 1
+    assert world.count("rate_limits") == LIMITS_OF_A_MAILBOX
 
 
 def test_a_superseded_token_answers_so_in_every_order_of_clicks(

@@ -151,3 +151,126 @@ def test_a_request_that_rolled_back_leaves_no_window(world: World, database: Dat
         limits.take(connection, DIGEST, window=MINUTE)
         raise Rollback
     assert world.count("rate_limits") == 0
+
+
+# Counted windows: how often something may happen.
+
+HOUR = limits.Window(b"h" * 32, timedelta(hours=1), 2)
+DAY = limits.Window(b"y" * 32, timedelta(days=1), 3)
+
+
+def count(database: Database, *windows: limits.Window, message_id: UUID | None = None) -> int:
+    """One count in a transaction of its own."""
+    with database.transaction() as connection:
+        return limits.count(connection, windows, message_id=message_id)
+
+
+def spent(database: Database, *windows: limits.Window) -> UUID | None:
+    """The message that a window which is used up answers."""
+    with database.transaction() as connection:
+        return limits.spent(connection, windows)
+
+
+def test_a_used_up_window_holds_until_its_end(world: World, database: Database) -> None:
+    event = uuid4()
+    for used in range(2):
+        assert spent(database, HOUR) is None, used
+        assert count(database, HOUR, message_id=event) == 0
+    assert spent(database, HOUR) == event
+    world.end_cooldowns()
+    assert spent(database, HOUR) is None
+    count(database, HOUR, message_id=event)
+    assert spent(database, HOUR) is None
+
+
+def test_a_used_up_window_answers_its_last_message(world: World, database: Database) -> None:
+    first, last = uuid4(), uuid4()
+    count(database, HOUR, message_id=first)
+    count(database, HOUR, message_id=last)
+    assert spent(database, HOUR) == last
+
+
+def test_a_window_without_a_message_holds_nobody(world: World, database: Database) -> None:
+    for _ in range(3):
+        count(database, HOUR)
+    assert spent(database, HOUR, DAY) is None
+    event = uuid4()
+    for _ in range(3):
+        count(database, DAY, message_id=event)
+    assert spent(database, HOUR, DAY) == event
+
+
+def test_any_of_the_windows_holds(world: World, database: Database) -> None:
+    event = uuid4()
+    for _ in range(3):
+        count(database, HOUR, DAY, message_id=event)
+        world.rows(
+            "UPDATE postlease.rate_limits SET window_started_at = now() - interval '2 hours',"
+            " window_ends_at = now() WHERE limit_digest = %s RETURNING 1",
+            HOUR.digest,
+        )
+    assert spent(database, HOUR) is None
+    assert spent(database, HOUR, DAY) == event
+
+
+def test_counted_windows_are_apart(world: World, database: Database) -> None:
+    for _ in range(2):
+        count(database, HOUR, message_id=uuid4())
+    other = limits.Window(DAY.digest, DAY.length, HOUR.most)
+    assert spent(database, other) is None
+    assert count(database, other) == 0
+
+
+def test_an_overrun_window_says_when_it_ends(world: World, database: Database) -> None:
+    for _ in range(2):
+        assert count(database, HOUR, DAY) == 0
+    assert 3590 < count(database, HOUR, DAY) <= 3600
+    assert 86_390 < count(database, HOUR, DAY) <= 86_400, "the longest wait counts"
+
+
+def test_a_counted_window_is_not_extended(world: World, database: Database) -> None:
+    count(database, HOUR)
+    lasts = "SELECT window_started_at, window_ends_at FROM postlease.rate_limits"
+    before = world.rows(lasts)
+    count(database, HOUR)
+    assert world.rows(lasts) == before
+    assert before[0]["window_ends_at"] - before[0]["window_started_at"] == timedelta(hours=1)
+
+
+def test_parallel_counts_are_all_counted(
+    world: World, open_database: Callable[[], Database]
+) -> None:
+    processes = [open_database() for _ in range(10)]
+    with ThreadPoolExecutor(10) as pool:
+        waits = list(pool.map(lambda process: count(process, DAY, HOUR), processes))
+    assert sum(wait == 0 for wait in waits) == 2
+    assert {row["used"] for row in world.rows("SELECT used FROM postlease.rate_limits")} == {10}
+
+
+def test_no_windows_are_no_limit(world: World, database: Database) -> None:
+    assert count(database) == 0
+    assert spent(database) is None
+    assert world.count("rate_limits") == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("2001:DB8:1:2::1", "2001:db8:1:2:0:0:0:1", True),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("", "", True),
+        ("unknown", "192.0.2.1", False),
+    ],
+)
+def test_a_client_is_its_address_or_its_network_of_ipv6(
+    one: str, other: str, *, is_same: bool
+) -> None:
+    digests = [limits.client_digest(PEPPER, client, use="minute") for client in (one, other)]
+    assert (digests[0] == digests[1]) == is_same
+    assert digests[0] != limits.client_digest(PEPPER, one, use="hour")
+    assert digests[0] != limits.client_digest(b"q" * 43, one, use="minute")

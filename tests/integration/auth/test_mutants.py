@@ -20,7 +20,10 @@ LIMITS = "postlease.limits"
 GROUND = "postlease.accounts.ground"
 SIGNING_UP = "postlease.accounts.signing_up"
 ISSUING = "postlease.accounts.issuing"
+ASKING = "postlease.accounts.asking"
+REDEEMING = "postlease.accounts.redeeming"
 VERIFYING = "postlease.accounts.verifying"
+RESETTING = "postlease.accounts.resetting"
 EVENTS = "postlease.accounts.events"
 
 IN_WINDOW = "CASE WHEN held.window_ends_at > now()\n        THEN "
@@ -128,16 +131,32 @@ MUTANTS = [
         "coalesce(%(locale)s, known.locale)",
     ),
     Mutant(
-        SIGNING_UP,
-        "LOCK_BY_ADDRESS",
-        "FOR NO KEY UPDATE",
-        "auth.test_accounts.test_a_resend_waits_for_whoever_changes_the_user_and_sees_the_change",
+        ASKING,
+        "MEET",
+        "email = known.email",
+        "auth.test_accounts.test_asking_again_leaves_the_account_as_it_is",
+        "email = excluded.email",
     ),
     Mutant(
-        SIGNING_UP,
-        "LOCK_BY_ADDRESS",
-        "WHERE email_canonical = %(canonical)s",
+        ASKING,
+        "UNDO",
+        "ROLLBACK TO",
         "auth.test_accounts.test_a_resend_for_an_unknown_address_stores_the_cooldown_alone",
+        "RELEASE",
+    ),
+    Mutant(
+        ASKING,
+        "KEEP",
+        "RELEASE",
+        "auth.test_accounts.test_a_resend_leaves_other_users_and_other_purposes_alone",
+        "ROLLBACK TO",
+    ),
+    Mutant(
+        ISSUING,
+        "UNDO",
+        "ROLLBACK TO",
+        "auth.test_accounts.test_a_verified_account_is_told_that_it_exists_and_answered_alike",
+        "RELEASE",
     ),
     # tokens: one live, superseded once, never one of somebody else
     Mutant(
@@ -149,7 +168,7 @@ MUTANTS = [
     Mutant(
         ISSUING,
         "END_LIVE",
-        " AND purpose = %(purpose)s",
+        " AND purpose = ANY (%(purposes)s::text[])",
         "auth.test_accounts.test_a_resend_leaves_other_users_and_other_purposes_alone",
     ),
     Mutant(
@@ -178,13 +197,13 @@ MUTANTS = [
     ),
     # redeem: a live token of this purpose, once, under the user's lock
     Mutant(
-        VERIFYING,
+        REDEEMING,
         "FIND",
-        " AND t.purpose = 'verify_email'",
+        " AND t.purpose = %(purpose)s",
         "auth.test_accounts.test_a_reset_token_verifies_nothing",
     ),
     Mutant(
-        VERIFYING,
+        REDEEMING,
         "LOCK_USER",
         " FOR NO KEY UPDATE",
         "auth.test_accounts.test_a_redemption_that_waited_sees_what_happened_meanwhile",
@@ -213,6 +232,72 @@ MUTANTS = [
         "coalesce(u.verified_at, now())",
         "auth.test_accounts.test_an_address_proven_otherwise_keeps_its_time",
         "now()",
+    ),
+    # a reset: once
+    Mutant(
+        RESETTING,
+        "REDEEM_RESET",
+        "redeemed_at IS NULL AND ",
+        "auth.test_resetting.test_a_reset_is_redeemed_once",
+    ),
+    Mutant(
+        RESETTING,
+        "REDEEM_RESET",
+        "superseded_at IS NULL AND ",
+        "auth.test_resetting.test_a_redemption_that_waited_sees_what_happened_meanwhile",
+    ),
+    Mutant(
+        RESETTING,
+        "REDEEM_RESET",
+        " AND expires_at > now()",
+        "auth.test_resetting.test_an_expired_reset_changes_nothing",
+    ),
+    # counted windows
+    Mutant(
+        LIMITS,
+        "SPENT",
+        "held.window_ends_at > now() AND ",
+        "auth.test_limits.test_a_used_up_window_holds_until_its_end",
+    ),
+    Mutant(
+        LIMITS,
+        "SPENT",
+        " AND held.used >= w.most",
+        "auth.test_limits.test_a_used_up_window_holds_until_its_end",
+    ),
+    Mutant(
+        LIMITS,
+        "SPENT",
+        " NULLS LAST",
+        "auth.test_limits.test_a_window_without_a_message_holds_nobody",
+    ),
+    Mutant(
+        LIMITS,
+        "SPENT",
+        "ON w.digest = held.limit_digest",
+        "auth.test_limits.test_counted_windows_are_apart",
+        "ON true",
+    ),
+    Mutant(
+        LIMITS,
+        "COUNT",
+        "used = CASE WHEN held.window_ends_at > now() THEN held.used + 1 ELSE 1 END",
+        "auth.test_limits.test_a_used_up_window_holds_until_its_end",
+        "used = held.used + 1",
+    ),
+    Mutant(
+        LIMITS,
+        "COUNT",
+        f"window_ends_at = {IN_WINDOW}held.window_ends_at ELSE excluded.window_ends_at END",
+        "auth.test_limits.test_a_counted_window_is_not_extended",
+        "window_ends_at = excluded.window_ends_at",
+    ),
+    Mutant(
+        LIMITS,
+        "COUNT",
+        "message_id = excluded.message_id",
+        "auth.test_limits.test_a_used_up_window_answers_its_last_message",
+        "message_id = held.message_id",
     ),
     Mutant(
         EVENTS,

@@ -18,19 +18,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from postlease.database import Connection
+    from postlease.model import Purpose
     from tests.integration.delivery.conftest import Sweeps
 
 
-def real_auth_message(owner: Connection, *, key_id: str = "k2", key: str | None = None) -> str:
-    """A pending verification mail whose link can be derived; answers the token's text."""
+def real_auth_message(
+    owner: Connection,
+    *,
+    key_id: str = "k2",
+    key: str | None = None,
+    purpose: Purpose = "verify_email",
+) -> str:
+    """A pending mail whose link can be derived; answers the token's text."""
     message_id, token_id = arrange.auth_message(owner)
+    owner.execute(
+        "UPDATE postlease.verification_tokens SET purpose = %s WHERE id = %s", [purpose, token_id]
+    )
+    owner.execute(
+        "UPDATE postlease.email_messages SET template = %s WHERE id = %s", [purpose, message_id]
+    )
     found = owner.execute(
         "SELECT user_id FROM postlease.verification_tokens WHERE id = %s", [token_id]
     ).fetchone()
     assert found
     text = tokens.derive(
         (key or KEYS[key_id]).encode(),
-        purpose="verify_email",
+        purpose=purpose,
         token_id=token_id,
         version=1,
         user_id=found["user_id"],
@@ -39,7 +52,6 @@ def real_auth_message(owner: Connection, *, key_id: str = "k2", key: str | None 
         "UPDATE postlease.verification_tokens SET token_hash = %s, key_id = %s WHERE id = %s",
         [tokens.token_hash(text), key_id, token_id],
     )
-    del message_id
     return text
 
 
@@ -53,6 +65,18 @@ def test_a_due_message_is_sent_once_and_recorded(sweeps: Sweeps, owner: Connecti
     assert stored["template_version"]
     assert sweeps.run().counts["claimed"] == 0
     assert len(sweeps.inbox()) == 1
+
+
+def test_a_reset_s_link_leads_to_its_own_page_and_says_its_own_time(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
+) -> None:
+    environment(RESET_TOKEN_SECONDS="1500")
+    token = real_auth_message(owner, purpose="reset_password")
+    sweeps.run()
+    [mail] = sweeps.inbox()
+    for body in (mail["text"], mail["html"]):
+        assert f"https://mail.example.com/reset#token={token}" in body
+        assert "25 minutes" in body
 
 
 def test_the_link_is_made_when_it_is_needed_and_only_there(

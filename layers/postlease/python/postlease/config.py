@@ -11,12 +11,14 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from postlease.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from postlease.model import Purpose
 
 LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 """Shorter, and a slow provider looks dead; longer, and a dead worker stalls its mail."""
@@ -135,6 +137,16 @@ class Settings:
     client_limit_per_hour: int | None
     idempotency_lifetime: timedelta
     retention: timedelta
+
+    def token_lifetime(self, purpose: Purpose) -> timedelta:
+        """How long a token for purpose lives."""
+        match purpose:
+            case "verify_email":
+                return self.verify_token_lifetime
+            case "reset_password":
+                return self.reset_token_lifetime
+            case _:
+                assert_never(purpose)
 
 
 class _Reader:

@@ -1,16 +1,21 @@
 """Limits that all processes share: fixed windows in `rate_limits`, one row for each.
 
-Here is the cooldown of one mailbox. An answer is the same inside and outside of it: a limit that
-showed would tell who has an account. Its row is locked after an idempotency key and before a user.
+A cooldown remembers the message that requests inside it are answered with; a counted window says
+how often something happened. Rows are locked after an idempotency key and before a user, several of
+them in the order of their digests. What a limit means to whoever meets it is for `accounts`.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease.tokens import keyed_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
     from uuid import UUID
 
@@ -34,16 +39,71 @@ NOTE: LiteralString = """-- limits.note
 UPDATE postlease.rate_limits SET message_id = %(message_id)s WHERE limit_digest = %(digest)s
 """
 
+SPENT: LiteralString = """-- limits.spent
+SELECT held.message_id FROM postlease.rate_limits AS held
+JOIN unnest(%(digests)s::bytea[], %(most)s::integer[]) AS w (digest, most)
+    ON w.digest = held.limit_digest
+WHERE held.window_ends_at > now() AND held.used >= w.most
+ORDER BY held.message_id DESC NULLS LAST
+LIMIT 1
+"""
+
+COUNT: LiteralString = """-- limits.count
+INSERT INTO postlease.rate_limits AS held
+    (limit_digest, window_started_at, window_ends_at, used, message_id)
+SELECT w.digest, now(), now() + w.length, 1, %(message_id)s
+FROM unnest(%(digests)s::bytea[], %(lengths)s::interval[]) AS w (digest, length)
+ORDER BY w.digest
+ON CONFLICT (limit_digest) DO UPDATE SET
+    window_started_at = CASE WHEN held.window_ends_at > now()
+        THEN held.window_started_at ELSE excluded.window_started_at END,
+    window_ends_at = CASE WHEN held.window_ends_at > now()
+        THEN held.window_ends_at ELSE excluded.window_ends_at END,
+    used = CASE WHEN held.window_ends_at > now() THEN held.used + 1 ELSE 1 END,
+    message_id = excluded.message_id
+RETURNING held.limit_digest, held.used,
+    extract(epoch FROM held.window_ends_at - now())::float8 AS seconds_left
+"""
+
 CLEAR: LiteralString = """-- limits.clear
 DELETE FROM postlease.rate_limits WHERE limit_digest = %(digest)s
 """
 
 
-def mailbox_digest(pepper: bytes, flow: str, canonical_address: str) -> bytes:
-    """The key of one mailbox's cooldown in one flow; variants of a sub-address count together."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A counted window: its key, its length, and how often something may happen within it."""
+
+    digest: bytes = field(repr=False)
+    length: timedelta
+    most: int
+
+
+def mailbox_digest(
+    pepper: bytes, flow: str, canonical_address: str, *, use: str = "cooldown"
+) -> bytes:
+    """The key of one mailbox in one flow; variants of a sub-address count together."""
     local, _, domain = canonical_address.rpartition("@")
     mailbox = f"{local.partition('+')[0] or local}@{domain}"
-    return keyed_digest(pepper, b"cooldown", flow.encode(), mailbox.encode())
+    return keyed_digest(pepper, use.encode(), flow.encode(), mailbox.encode())
+
+
+def client_digest(pepper: bytes, client: str, *, use: str) -> bytes:
+    """The key of one client by its IP address; one of IPv6 is all of its /64."""
+    return keyed_digest(pepper, b"client", use.encode(), _network(client).encode())
+
+
+def _network(client: str) -> str:
+    """The part of an address that one client keeps; a text that is no address stands as it is."""
+    try:
+        address = ipaddress.ip_address(client.partition("%")[0])
+    except ValueError:
+        return client
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def take(connection: Connection, digest: bytes, *, window: timedelta) -> UUID | None:
@@ -65,3 +125,38 @@ def note(connection: Connection, digest: bytes, message_id: UUID | None) -> None
 def clear(connection: Connection, digest: bytes) -> None:
     """End the cooldown: its flow was completed, so the next request starts a new one."""
     connection.execute(CLEAR, {"digest": digest})
+
+
+def spent(connection: Connection, windows: Sequence[Window]) -> UUID | None:
+    """The last message counted in a window that is used up, or None if there is none.
+
+    Only a caller that holds a lock on what the windows are about may act on the answer.
+    """
+    if not windows:
+        return None
+    row = connection.execute(
+        SPENT, {"digests": [w.digest for w in windows], "most": [w.most for w in windows]}
+    ).fetchone()
+    return row["message_id"] if row else None
+
+
+def count(
+    connection: Connection, windows: Sequence[Window], *, message_id: UUID | None = None
+) -> int:
+    """Count once in each of the windows, by one statement; message_id is what it was.
+
+    Answers 0, or in how many whole seconds the last of the overrun windows ends. Does not commit.
+    """
+    if not windows:
+        return 0
+    rows = connection.execute(
+        COUNT,
+        {
+            "digests": [window.digest for window in windows],
+            "lengths": [window.length for window in windows],
+            "message_id": message_id,
+        },
+    ).fetchall()
+    most = {window.digest: window.most for window in windows}
+    overrun = [row for row in rows if row["used"] > most[bytes(row["limit_digest"])]]
+    return max((math.ceil(row["seconds_left"]) for row in overrun), default=0)

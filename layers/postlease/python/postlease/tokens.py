@@ -5,7 +5,8 @@ and again when its mail is rendered. Its text is
 
     base64url(token id ‖ HMAC-SHA256(key, "link" ‖ purpose ‖ token id ‖ version ‖ user id))
 
-with every field of the HMAC at a fixed width, so that no two sets of fields share one input.
+with every field of the HMAC at a fixed width, so that no two sets of fields share one input. A code
+is six digits of the same HMAC with "code" in front.
 Which token is live, and who asks, is for `accounts`.
 """
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 MINIMUM_SECRET_LENGTH = 43
 """Characters of a key or pepper: 43 of base64's alphabet carry 256 bits."""
+
+CODE_LENGTH = 6
+"""Digits of a code."""
 
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CURRENT = "current"
@@ -79,15 +83,15 @@ def pepper(secret: str) -> bytes:
 
 def derive(key: bytes, *, purpose: Purpose, token_id: UUID, version: int, user_id: UUID) -> str:
     """The token's text, 64 characters of base64url; the same fields always give the same text."""
-    fields = (
-        b"link",
-        purpose.encode().ljust(_PURPOSE_WIDTH, b"\0"),
-        token_id.bytes,
-        version.to_bytes(4, "big"),
-        user_id.bytes,
-    )
-    mac = hmac.digest(key, b"".join(fields), "sha256")
+    mac = _mac(key, b"link", purpose, token_id, version, user_id)
     return base64.urlsafe_b64encode(token_id.bytes + mac).decode()
+
+
+def code(key: bytes, *, purpose: Purpose, token_id: UUID, version: int, user_id: UUID) -> str:
+    """The six digits that stand for a token where a person types them; stored nowhere either."""
+    mac = _mac(key, b"code", purpose, token_id, version, user_id)
+    # 64 bits over a million: no digit is likelier than another by more than 1 in 10 ** 13.
+    return f"{int.from_bytes(mac[:8], 'big') % 10**CODE_LENGTH:0{CODE_LENGTH}d}"
 
 
 def derive_again(ring: KeyRing, facts: TokenFacts) -> str:
@@ -142,6 +146,19 @@ def keyed_digest(pepper: bytes, *fields: bytes) -> bytes:
     """
     parts = (len(part).to_bytes(8, "big") + part for part in fields)
     return hmac.digest(pepper, b"".join(parts), "sha256")
+
+
+def _mac(
+    key: bytes, use: bytes, purpose: Purpose, token_id: UUID, version: int, user_id: UUID
+) -> bytes:
+    fields = (
+        use,
+        purpose.encode().ljust(_PURPOSE_WIDTH, b"\0"),
+        token_id.bytes,
+        version.to_bytes(4, "big"),
+        user_id.bytes,
+    )
+    return hmac.digest(key, b"".join(fields), "sha256")
 
 
 def _key_bytes(text: object, name: str) -> bytes:

@@ -1,8 +1,12 @@
-"""Accounts: sign up, verify, ask again, look. Each is one transaction, or changes nothing.
+"""Accounts: sign up, verify, ask again, reset, change, look. Each is one transaction, or nothing.
 
     signing_up   a user and the mail that proves the address; the mail again
-    verifying    a token redeemed, once
+    verifying    a verification token redeemed, once
+    resetting    a mail with the right to set a new password; that right redeemed, once
+    asking       known or not, the same work for whoever asks for a mail
     issuing      the token and the mail, with what they replace
+    redeeming    how a token is found and its user locked
+    mailboxes    how often one mailbox is written to
     events       what became of a mail
     ground       what all of them stand on: the transaction, the keys
 
@@ -12,6 +16,7 @@ known. HTTP is not known here, but for the status that a stored answer is replay
 """
 
 from postlease.accounts.events import Absence, Event, PublicStatus, event_status
+from postlease.accounts.resetting import Redeemed, redeem_reset, request_reset
 from postlease.accounts.signing_up import SignUp, resend_verification, sign_up
 from postlease.accounts.verifying import Verified, verify
 
@@ -19,9 +24,12 @@ __all__ = [
     "Absence",
     "Event",
     "PublicStatus",
+    "Redeemed",
     "SignUp",
     "Verified",
     "event_status",
+    "redeem_reset",
+    "request_reset",
     "resend_verification",
     "sign_up",
     "verify",

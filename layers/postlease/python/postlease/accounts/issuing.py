@@ -1,4 +1,8 @@
-"""A verification token and its mail, with what they replace. In the caller's transaction."""
+"""A token and its mail, with what they replace. In the caller's transaction.
+
+A token is live from its issue until it is redeemed, superseded or expired; a user has at most one
+for each purpose. Whatever ends it ends its mail too, as long as that has not left.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,9 @@ if TYPE_CHECKING:
     from postlease.database import Connection
     from postlease.model import Purpose
 
-_PURPOSE: Purpose = "verify_email"
-
 END_LIVE: LiteralString = """-- accounts.end_live
 UPDATE postlease.verification_tokens SET superseded_at = now()
-WHERE user_id = %(user_id)s AND purpose = %(purpose)s
+WHERE user_id = %(user_id)s AND purpose = ANY (%(purposes)s::text[])
   AND redeemed_at IS NULL AND superseded_at IS NULL
 RETURNING id
 """
@@ -36,6 +38,17 @@ VALUES (%(id)s, %(user_id)s, %(purpose)s, %(version)s, %(token_hash)s, %(key_id)
         now() + %(lifetime)s)
 """
 
+# Undone or kept, it is one statement: the driver's own savepoint takes two to undo.
+MARK: LiteralString = """-- accounts.mark_token
+SAVEPOINT token
+"""
+KEEP: LiteralString = """-- accounts.settle_token
+RELEASE SAVEPOINT token
+"""
+UNDO: LiteralString = """-- accounts.settle_token
+ROLLBACK TO SAVEPOINT token
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class LockedUser:
@@ -49,25 +62,46 @@ def enqueue_verification(connection: Connection, ring: tokens.KeyRing, user: Loc
     """Ask for the mail that user needs to get on, and answer its id.
 
     Unverified: the live token is superseded together with its pending mail, and the next version
-    goes out. Verified: a note that the account exists, and nothing is superseded.
+    goes out. Verified: a note that the account exists, and nothing is superseded; the token is made
+    all the same and undone, so that neither time nor writes tell one from the other.
     """
-    if user.verified_at is not None:
+    is_proven = user.verified_at is not None
+    connection.execute(MARK)
+    token_id = _replace(connection, ring, user.id, "verify_email")
+    connection.execute(UNDO if is_proven else KEEP)
+    if is_proven:
         return outbox.enqueue_auth(connection, template="account_exists", user_id=user.id)
-    whose = {"user_id": user.id, "purpose": _PURPOSE}
+    return outbox.enqueue_auth(
+        connection, template="verify_email", user_id=user.id, token_id=token_id
+    )
+
+
+def enqueue_reset(connection: Connection, ring: tokens.KeyRing, user: LockedUser) -> UUID:
+    """Ask for the mail with which user gets a new password, verified or not; answer its id.
+
+    The live reset token is superseded together with its pending mail.
+    """
+    token_id = _replace(connection, ring, user.id, "reset_password")
+    return outbox.enqueue_auth(
+        connection, template="reset_password", user_id=user.id, token_id=token_id
+    )
+
+
+def end_live(connection: Connection, user_id: UUID, *purposes: Purpose) -> None:
+    """Supersede the user's live tokens for these purposes, with their pending mail."""
+    whose = {"user_id": user_id, "purposes": list(purposes)}
     ended = [row["id"] for row in connection.execute(END_LIVE, whose)]
-    token_id = _issue(connection, ring, user.id)
     outbox.supersede(connection, ended)
-    return outbox.enqueue_auth(connection, template=_PURPOSE, user_id=user.id, token_id=token_id)
 
 
-def _issue(connection: Connection, ring: tokens.KeyRing, user_id: UUID) -> UUID:
-    """Store the user's next token. Its text is made here, hashed, and forgotten."""
-    whose = {"user_id": user_id, "purpose": _PURPOSE}
-    [row] = connection.execute(NEXT_VERSION, whose).fetchall()
+def _replace(connection: Connection, ring: tokens.KeyRing, user_id: UUID, purpose: Purpose) -> UUID:
+    """Store the user's next token instead of the live one. Its text is made, hashed, forgotten."""
+    end_live(connection, user_id, purpose)
+    [row] = connection.execute(NEXT_VERSION, {"user_id": user_id, "purpose": purpose}).fetchall()
     token_id = uuid4()
     token = tokens.derive(
         ring.key(ring.current),
-        purpose=_PURPOSE,
+        purpose=purpose,
         token_id=token_id,
         version=row["version"],
         user_id=user_id,
@@ -77,11 +111,11 @@ def _issue(connection: Connection, ring: tokens.KeyRing, user_id: UUID) -> UUID:
         {
             "id": token_id,
             "user_id": user_id,
-            "purpose": _PURPOSE,
+            "purpose": purpose,
             "version": row["version"],
             "token_hash": tokens.token_hash(token),
             "key_id": ring.current,
-            "lifetime": settings().verify_token_lifetime,
+            "lifetime": settings().token_lifetime(purpose),
         },
     )
     return token_id

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from postlease import addresses, doorbell, idempotency, limits, outbox, tokens
-from postlease.accounts import ground
+from postlease import addresses, doorbell, idempotency, outbox, tokens
+from postlease.accounts import ground, mailboxes
+from postlease.accounts.asking import DEFAULT_LOCALE, ask
 from postlease.accounts.events import PublicStatus, public_status
 from postlease.accounts.issuing import LockedUser, enqueue_verification
 from postlease.config import settings
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 ACCEPTED = 202
 """The status code that a sign-up's stored answer is replayed with."""
 
-DEFAULT_LOCALE = "en"
-
-_COOLDOWN = "verification"
 # BCP 47 (RFC 5646) in its usual shape: a language and its subtags, no extensions.
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _LOCALE_LONGEST = 35
@@ -38,12 +36,6 @@ ON CONFLICT (email_canonical) DO UPDATE SET
     locale = CASE WHEN known.verified_at IS NULL
         THEN coalesce(%(locale)s, known.locale) ELSE known.locale END
 RETURNING id, verified_at
-"""
-
-LOCK_BY_ADDRESS: LiteralString = """-- accounts.lock_by_address
-SELECT id, verified_at FROM postlease.users
-WHERE email_canonical = %(canonical)s
-FOR NO KEY UPDATE
 """
 
 
@@ -62,7 +54,7 @@ def sign_up(
 ) -> SignUp:
     """Make sure that the account exists and that a mail about it is under way; commits, then rings.
 
-    Inside the mailbox's cooldown nothing is superseded and the event that exists is answered,
+    Inside the mailbox's limits nothing is superseded and the event that exists is answered,
     whatever the key; another sub-address of that mailbox gets its account, but no second mail.
     idempotency_key is the header's value as it came. Raises InvalidInputError (`/email`, `/locale`;
     MalformedInputError for the key), ConflictError for a key in use, UnavailableError.
@@ -90,23 +82,13 @@ def sign_up(
 
 
 def resend_verification(database: Database, *, email: str) -> None:
-    """Send the mail again if there is an account and no cooldown; commits, then rings.
+    """Send the mail again if there is an account and no limit; commits, then rings.
 
-    Nothing tells which it was: an unknown address takes the same cooldown. A verified account gets
-    a note that it exists. Raises InvalidInputError (`/email`), UnavailableError.
+    Nothing tells which it was: an unknown address has the same limits, and costs the same work. A
+    verified account gets a note that it exists. Raises InvalidInputError (`/email`),
+    UnavailableError.
     """
-    address = addresses.parse(email, pointer="/email")
-    digest = limits.mailbox_digest(ground.pepper(), _COOLDOWN, address.canonical)
-    ring = ground.key_ring()
-    with ground.transaction(database) as connection:
-        message_id = limits.take(connection, digest, window=settings().signup_cooldown)
-        if message_id is None:
-            where = {"canonical": address.canonical}
-            row = connection.execute(LOCK_BY_ADDRESS, where).fetchone()
-            message_id = enqueue_verification(connection, ring, LockedUser(**row)) if row else None
-            limits.note(connection, digest, message_id)
-    # An unknown address rings as well, for a message that nobody has: time must not tell either.
-    doorbell.ring([message_id or uuid4()])
+    ask(database, email=email, flow="verification", enqueue=enqueue_verification)
 
 
 def _sign_up(
@@ -117,8 +99,8 @@ def _sign_up(
     locale: str | None,
 ) -> tuple[SignUp, UUID]:
     """The answer, and the message that it is about."""
-    digest = limits.mailbox_digest(pepper, _COOLDOWN, address.canonical)
-    held = limits.take(connection, digest, window=settings().signup_cooldown)
+    mailbox = mailboxes.mailbox(pepper, "verification", address.canonical)
+    held = mailboxes.held(connection, mailbox)
     fields = {
         "email": address.deliverable,
         "canonical": address.canonical,
@@ -130,7 +112,7 @@ def _sign_up(
     if held is not None and (state := outbox.event_state(connection, held)):
         return SignUp(user.id, event_id(held), public_status(state)), held
     message_id = enqueue_verification(connection, ring, user)
-    limits.note(connection, digest, message_id)
+    mailboxes.note(connection, mailbox, message_id)
     return SignUp(user.id, event_id(message_id), "queued"), message_id
 
 

@@ -5,28 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
-from postlease import limits, outbox, tokens
-from postlease.accounts import ground
+from postlease import outbox
+from postlease.accounts import ground, mailboxes, redeeming
 from postlease.errors import TokenError
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from postlease.database import Connection, Database, Row
-
-_COOLDOWN = "verification"
-
-FIND: LiteralString = """-- accounts.find_token
-SELECT t.id, t.user_id, t.token_hash, t.redeemed_at, u.verified_at, u.email_canonical
-FROM postlease.verification_tokens AS t
-JOIN postlease.users AS u ON u.id = t.user_id
-WHERE t.id = %(id)s AND t.purpose = 'verify_email'
-"""
-
-LOCK_USER: LiteralString = """-- accounts.lock_user
-SELECT FROM postlease.users WHERE id = %(user_id)s FOR NO KEY UPDATE
-"""
+    from postlease.accounts.redeeming import FoundToken
+    from postlease.database import Connection, Database
 
 REDEEM: LiteralString = """-- accounts.redeem
 WITH redeemed AS (
@@ -37,13 +25,6 @@ WITH redeemed AS (
 UPDATE postlease.users AS u SET verified_at = coalesce(u.verified_at, now())
 FROM redeemed WHERE u.id = redeemed.user_id
 RETURNING u.verified_at
-"""
-
-WHY_NOT: LiteralString = """-- accounts.why_not_redeemed
-SELECT t.redeemed_at, t.superseded_at, u.verified_at
-FROM postlease.verification_tokens AS t
-JOIN postlease.users AS u ON u.id = t.user_id
-WHERE t.id = %(id)s
 """
 
 
@@ -62,40 +43,34 @@ def verify(database: Database, *, token: str) -> Verified:
     TokenError: `token-invalid` for a text that is no token of ours, `token-superseded` when a newer
     one was issued, `token-expired`. UnavailableError when the database does not answer.
     """
-    token_id = tokens.parse(token)
-    if token_id is None:
-        raise TokenError("token-invalid")
+    redeeming.parse(token)
     pepper = ground.pepper()
     with ground.transaction(database) as connection:
-        # Without a lock: whoever holds no token must not make anybody wait.
-        found = connection.execute(FIND, {"id": token_id}).fetchone()
-        if found is None or not tokens.matches(token, found["token_hash"]):
-            raise TokenError("token-invalid")
-        if found["redeemed_at"] is not None:
-            return _repeated(found["user_id"], found)
-        limits.clear(connection, limits.mailbox_digest(pepper, _COOLDOWN, found["email_canonical"]))
-        return _redeem(connection, token_id, found["user_id"])
+        found = redeeming.find(connection, token, "verify_email")
+        if found.redeemed_at is not None:
+            return repeated(found)
+        mailbox = mailboxes.mailbox(pepper, "verification", found.email_canonical)
+        mailboxes.clear(connection, mailbox)
+        redeeming.lock_user(connection, found.user_id)
+        if verified := redeem(connection, found.id, found.user_id):
+            return verified
+        now = redeeming.find(connection, token, "verify_email")
+        if now.redeemed_at is not None:
+            return repeated(now)
+        raise TokenError("token-expired" if now.superseded_at is None else "token-superseded")
 
 
-def _redeem(connection: Connection, token_id: UUID, user_id: UUID) -> Verified:
-    """Redeem under the user's lock, which every change of a user's tokens takes first."""
-    connection.execute(LOCK_USER, {"user_id": user_id})
+def redeem(connection: Connection, token_id: UUID, user_id: UUID) -> Verified | None:
+    """Redeem a live token under its user's lock, with the end of its mail; None: it is not live."""
     redeemed = connection.execute(REDEEM, {"id": token_id}).fetchone()
-    if redeemed is not None:
-        outbox.supersede(connection, [token_id])
-        return Verified(user_id, redeemed["verified_at"])
-    found = connection.execute(WHY_NOT, {"id": token_id}).fetchone()
-    if found is None:  # retention took it meanwhile
-        raise TokenError("token-invalid")
-    if found["redeemed_at"] is not None:
-        return _repeated(user_id, found)
-    if found["superseded_at"] is not None:
-        raise TokenError("token-superseded")
-    raise TokenError("token-expired")
+    if redeemed is None:
+        return None
+    outbox.supersede(connection, [token_id])
+    return Verified(user_id, redeemed["verified_at"])
 
 
-def _repeated(user_id: UUID, row: Row) -> Verified:
+def repeated(found: FoundToken) -> Verified:
     """The first redemption's success, as long as what it proved still stands."""
-    if row["verified_at"] is None:
+    if found.verified_at is None:
         raise TokenError("token-superseded")
-    return Verified(user_id, row["verified_at"])
+    return Verified(found.user_id, found.verified_at)

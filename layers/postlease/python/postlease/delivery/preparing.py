@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from postlease.rendering import Templates
 
 _HOUR = timedelta(hours=1)
+_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,10 @@ class Preparer:
         """
         parameters = _parameters(message)
         if message.token is not None:
+            lifetime = self._settings.token_lifetime(message.token.purpose)
             parameters["link"] = self._link(message.token)
-            parameters["valid_hours"] = self._settings.verify_token_lifetime // _HOUR
+            parameters["valid_hours"] = lifetime // _HOUR
+            parameters["valid_minutes"] = lifetime // _MINUTE
         rendered = self._templates.render(message.template, message.locale, parameters)
         sender = self._sender(message)
         envelope = Envelope(

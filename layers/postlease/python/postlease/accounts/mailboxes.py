@@ -1,0 +1,67 @@
+"""How often one mailbox is written to: a cooldown, and so many mails an hour and a day, per flow.
+
+Whoever asks too soon is answered as if the mail had been sent: with the last one. A limit that
+showed would tell who has an account; so an address that nobody knows has the same limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from postlease import limits
+from postlease.config import settings
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from postlease.database import Connection
+
+Flow: TypeAlias = Literal["verification", "reset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """One mailbox in one flow: the key of its cooldown, and its counted windows."""
+
+    cooldown: bytes = field(repr=False)
+    windows: tuple[limits.Window, ...]
+
+
+def mailbox(pepper: bytes, flow: Flow, canonical_address: str) -> Mailbox:
+    """The mailbox behind an address, with the limits that the settings give it."""
+    counted = (
+        ("hour", timedelta(hours=1), settings().mailbox_limit_per_hour),
+        ("day", timedelta(days=1), settings().mailbox_limit_per_day),
+    )
+    return Mailbox(
+        limits.mailbox_digest(pepper, flow, canonical_address),
+        tuple(
+            limits.Window(
+                limits.mailbox_digest(pepper, flow, canonical_address, use=name), length, most
+            )
+            for name, length, most in counted
+            if most is not None
+        ),
+    )
+
+
+def held(connection: Connection, asking: Mailbox) -> UUID | None:
+    """The mail that is the answer, or None when another one may leave; then `note` it.
+
+    Locks the mailbox's cooldown until the transaction ends, so that its requests take turns.
+    """
+    within = limits.take(connection, asking.cooldown, window=settings().signup_cooldown)
+    return within or limits.spent(connection, asking.windows)
+
+
+def note(connection: Connection, asking: Mailbox, message_id: UUID) -> None:
+    """One more mail: requests are answered with it as long as a limit holds."""
+    limits.note(connection, asking.cooldown, message_id)
+    limits.count(connection, asking.windows, message_id=message_id)
+
+
+def clear(connection: Connection, asking: Mailbox) -> None:
+    """End the cooldown, since the flow was completed. What was counted stays counted."""
+    limits.clear(connection, asking.cooldown)

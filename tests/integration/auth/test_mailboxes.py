@@ -1,0 +1,106 @@
+"""One mailbox is written to so often an hour and a day, and nobody can tell by the answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from postlease import accounts
+from postlease.model import parse_event_id
+from tests.integration.auth.test_accounts import ADDRESS, MESSAGES, together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from postlease.database import Database
+    from tests.integration.auth.conftest import World
+
+NO_COOLDOWN = {"SIGNUP_COOLDOWN_SECONDS": "0"}
+
+
+@pytest.fixture(params=["HOUR", "DAY"])
+def limited(request: pytest.FixtureRequest, environment: Callable[..., None], world: World) -> None:
+    """No cooldown; three mails an hour, or a day."""
+    limits = {"MAILBOX_LIMIT_PER_HOUR": "0", "MAILBOX_LIMIT_PER_DAY": "0"}
+    environment(**NO_COOLDOWN, **limits | {f"MAILBOX_LIMIT_PER_{request.param}": "3"})
+
+
+@pytest.mark.usefixtures("limited")
+def test_beyond_the_limit_the_last_event_is_the_answer(world: World, database: Database) -> None:
+    """RSD-01."""
+    answers = [accounts.sign_up(database, email=ADDRESS) for _ in range(6)]
+    assert len({answer.event_id for answer in answers[:3]}) == 3
+    assert set(answers[2:]) == {answers[2]}
+    assert [m["status"] for m in world.rows(MESSAGES)] == ["failed", "failed", "pending"]
+    assert accounts.verify(database, token=world.tokens_of(ADDRESS)[-1])
+
+
+@pytest.mark.usefixtures("limited")
+def test_all_ways_to_a_mail_of_one_flow_count_together(world: World, database: Database) -> None:
+    """RSD-01: sub-addresses too."""
+    accounts.sign_up(database, email=ADDRESS)
+    accounts.resend_verification(database, email=ADDRESS)
+    accounts.sign_up(database, email="ada+x@example.com")
+    for _ in range(3):
+        accounts.resend_verification(database, email=ADDRESS)
+        accounts.resend_verification(database, email="ada+x@example.com")
+    assert world.count("email_messages") == 3
+    accounts.request_reset(database, email=ADDRESS)
+    accounts.sign_up(database, email="bob@example.com")
+    assert world.count("email_messages") == 5
+
+
+@pytest.mark.usefixtures("limited")
+def test_completing_a_flow_does_not_lift_the_limit(world: World, database: Database) -> None:
+    """Else whoever holds a link could have one mail after another."""
+    accounts.sign_up(database, email=ADDRESS)
+    accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
+    for _ in range(5):
+        accounts.sign_up(database, email=ADDRESS)
+    assert world.count("email_messages") == 3
+
+
+@pytest.mark.usefixtures("limited")
+def test_the_limit_ends_with_its_window(world: World, database: Database) -> None:
+    for _ in range(4):
+        accounts.sign_up(database, email=ADDRESS)
+    world.end_cooldowns()
+    accounts.sign_up(database, email=ADDRESS)
+    assert world.count("email_messages") == 3 + 1
+
+
+@pytest.mark.usefixtures("limited")
+def test_what_an_unknown_address_used_up_does_not_swallow_its_sign_up(
+    world: World, database: Database
+) -> None:
+    for _ in range(5):
+        accounts.resend_verification(database, email=ADDRESS)
+    answers = [accounts.sign_up(database, email=ADDRESS) for _ in range(3)]
+    assert len(set(answers)) == 1
+    assert parse_event_id(answers[0].event_id)
+    assert world.count("email_messages") == 1
+
+
+@pytest.mark.usefixtures("limited")
+def test_the_limit_holds_under_parallel_requests(
+    world: World, open_database: Callable[[], Database]
+) -> None:
+    """RSD-01: twenty ways at once, whatever the keys."""
+    processes = [open_database() for _ in range(20)]
+    answers = together(
+        20,
+        lambda n: accounts.sign_up(processes[n], email=ADDRESS, idempotency_key=f"key-{n}"),
+    )
+    assert not [answer for answer in answers if isinstance(answer, Exception)]
+    assert world.count("email_messages") == 3
+
+
+def test_without_limits_every_request_mails(
+    world: World, environment: Callable[..., None], database: Database
+) -> None:
+    environment(**NO_COOLDOWN, MAILBOX_LIMIT_PER_HOUR="0", MAILBOX_LIMIT_PER_DAY="0")
+    for _ in range(8):
+        accounts.request_reset(database, email=ADDRESS)
+        accounts.sign_up(database, email=ADDRESS)
+    assert world.count("email_messages") == 8 + 7
