@@ -1,4 +1,4 @@
-"""Sign up, verify, ask again, look: the public HTTP API."""
+"""Sign up, verify, ask again, reset, look: the public HTTP API."""
 
 from __future__ import annotations
 
@@ -101,6 +101,23 @@ def resend(request: Request) -> Answer:
     """The mail again; the answer does not tell whether there is an account."""
     email = request.fields()["email"]
     accounts.resend_verification(database.application(), email=email)
+    return Answer(202, {"status": "accepted"})
+
+
+@routes.post(
+    "/v1/password-resets",
+    Operation(
+        bodies=(body(wire.EMAIL),),
+        replies=(Reply(202, "the same for every address", {"status": choice("accepted")}),),
+        problems=(problems.NOT_FOUND,),
+    ),
+)
+def request_reset(request: Request) -> Answer:
+    """A mail with which its reader may choose a new password, where resets are on."""
+    if config.settings().reset_url is None:
+        raise problems.ProblemError(problems.NOT_FOUND)
+    email = request.fields()["email"]
+    accounts.request_reset(database.application(), email=email)
     return Answer(202, {"status": "accepted"})
 
 

@@ -1,10 +1,10 @@
-"""Find messages, retry what failed, resolve what is unknown: the API for signed callers."""
+"""The API for signed callers: messages found, retried and resolved; resets; accounts changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from postlease import config, database, messages, problems, wire
+from postlease import accounts, config, database, messages, problems, wire
 from postlease.http import Answer, Request, Router
 from postlease.operations import Member, Operation, Reply, body, choice, listed, text
 from postlease.telemetry import logger
@@ -85,6 +85,44 @@ def resolve(request: Request) -> Answer:
     as_ = request.fields()["as"]
     resolved = messages.resolve(database.application(), request.path_parameters["id"], as_=as_)
     return _told("message resolved", request, resolved, resolved_as=as_)
+
+
+@routes.post(
+    "/v1/password-resets/redeem",
+    Operation(
+        bodies=(body(wire.TOKEN),),
+        parameters=(wire.IDEMPOTENCY_KEY,),
+        replies=(
+            Reply(
+                200,
+                "whose password may be set now",
+                {"user_id": wire.ID},
+                headers=wire.REPLAYED,
+            ),
+        ),
+        problems=(
+            problems.TOKEN_INVALID,
+            problems.TOKEN_EXPIRED,
+            problems.TOKEN_SUPERSEDED,
+            problems.TOKEN_USED,
+            *wire.KEY_PROBLEMS,
+        ),
+    ),
+)
+def redeem_reset(request: Request) -> Answer:
+    """A reset's token, redeemed once; the password is the caller's to set."""
+    redeemed = accounts.redeem_reset(
+        database.application(),
+        token=request.fields()["token"],
+        idempotency_key=request.header("idempotency-key"),
+        principal=str(request.principal),
+    )
+    _log("reset redeemed", request, user_id=str(redeemed.user_id))
+    return Answer(
+        200,
+        {"user_id": str(redeemed.user_id)},
+        headers={"idempotent-replayed": "true"} if redeemed.replayed else {},
+    )
 
 
 def _told(text: str, request: Request, found: dict[str, Any] | None, **fields: str) -> Answer:

@@ -19,6 +19,7 @@ SIGNED_ROUTES = {
     ("/v1/messages/{id}", "get", "MessagesFunction"),
     ("/v1/messages/{id}/retry", "post", "MessagesFunction"),
     ("/v1/messages/{id}/resolve", "post", "MessagesFunction"),
+    ("/v1/password-resets/redeem", "post", "MessagesFunction"),
 }
 
 _RULES = [{"Fn::GetAtt": [rule, "Arn"]} for rule in ("FeedbackRule", "SendingStatusRule")]

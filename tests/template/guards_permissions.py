@@ -72,7 +72,7 @@ PERMISSIONS: dict[str, set[Permission]] = {
         *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
         ("sqs:SendMessage", "DoorbellQueue.Arn", ""),
     },
-    "MessagesFunctionRole": _read("DatabaseSecret"),
+    "MessagesFunctionRole": _read("DatabaseSecret", "PepperSecret"),
     "SweepFunctionRole": {*_DELIVER, _DEAD_LETTERS},
     "DoorbellFunctionRole": {*_DELIVER, *_consume("DoorbellQueue")},
     "FeedbackFunctionRole": {

@@ -27,6 +27,7 @@ HTTP = {
     "auth-signup-base64": ("POST", "/v1/signups"),
     "auth-verification": ("POST", "/v1/verifications"),
     "auth-verification-resend": ("POST", "/v1/verifications/resend"),
+    "auth-password-reset": ("POST", "/v1/password-resets"),
     "auth-event": ("GET", "/v1/events/{event_id}"),
     "auth-verify-page": ("GET", "/verify"),
     "auth-verify-form": ("POST", "/verify"),
@@ -38,6 +39,7 @@ SIGNED = {
     "messages-find": ("GET", "/v1/messages/{id}"),
     "messages-retry": ("POST", "/v1/messages/{id}/retry"),
     "messages-resolve": ("POST", "/v1/messages/{id}/resolve"),
+    "messages-reset-redeem": ("POST", "/v1/password-resets/redeem"),
 }
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
 FEEDBACK = (
@@ -143,7 +145,7 @@ def test_a_signed_sample_says_who_signed_it(name: str, route: tuple[str, str]) -
     assert ("pathParameters" in event) == ("{id}" in template)
     if "pathParameters" in event:
         assert parse_event_id(event["pathParameters"]["id"]) is not None
-    assert ("body" in event) == (name == "messages-resolve")
+    assert ("body" in event) == (name in {"messages-resolve", "messages-reset-redeem"})
 
 
 @pytest.mark.parametrize(("name", "route"), HTTP.items())
