@@ -71,6 +71,12 @@ test-browser: setup .local/axe/stamp  ## the pages in Chromium, which is install
 	@$(BIN)/python -m pip install -q --no-deps --require-hashes --target .local/axe -r $<
 	@touch $@
 
+test-api: setup  ## schemathesis against a running stack (ARGS="--examples 5000" for the long form)
+	@$(RUN) -m tests.api $(ARGS)
+
+corpus: setup  ## send files that nobody here wrote to a running stack (CORPUS=folder)
+	@$(RUN) -m tests.corpus "$(CORPUS)"
+
 openapi: setup  ## write the API's description anew from the routes
 	@$(RUN) -m local.openapi
 

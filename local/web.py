@@ -216,7 +216,11 @@ class _Conversation(BaseHTTPRequestHandler):
             return
         self._answer(response)
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _exchange  # noqa: N815
+    def __getattr__(self, name: str) -> Any:
+        """Take every method, whatever its name: what is served is for others to say."""
+        if name.startswith("do_"):
+            return self._exchange
+        raise AttributeError(name)
 
     def _read_body(self) -> bytes:
         lengths = self.headers.get_all("content-length", [])

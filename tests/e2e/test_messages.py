@@ -112,3 +112,11 @@ def test_whatever_else_is_asked_there_is_served_to_nobody(
     answer = ask(f"{product.url}{target}", method)
     assert answer.status == status
     assert answer.headers.get("allow") == ("GET, OPTIONS" if status == 405 else None)
+
+
+@pytest.mark.parametrize("method", ["TRACE", "QUERY", "get"])
+def test_a_method_that_nobody_knows_is_answered_by_the_function(
+    product: Stack, method: str
+) -> None:
+    answer = ask(f"{product.url}/healthz", method)
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, OPTIONS")

@@ -313,6 +313,19 @@ def test_64_kilobytes_pass_and_a_byte_more_is_a_413() -> None:
     assert_problem(call(body="é" * 40_000), 413, "payload-too-large")
 
 
+@pytest.mark.parametrize("is_base64", [True, False])
+def test_a_body_too_large_that_begins_too_deep_is_a_400(is_base64: bool) -> None:
+    def sent(text: str) -> str:
+        return base64.b64encode(text.encode()).decode() if is_base64 else text
+
+    for deep in ("[" * 100_000, '[{"":' * 50_000):
+        assert_problem(call(body=sent(deep), is_base64=is_base64), 400, "invalid-request")
+    shallow = sent("[[" + " " * 300_000)
+    assert_problem(call(body=shallow, is_base64=is_base64), 413, "payload-too-large")
+    late = sent(" " * 70_000 + "[" * 100)
+    assert_problem(call(body=late, is_base64=is_base64), 413, "payload-too-large")
+
+
 @pytest.mark.parametrize(
     "path", ["/", "", "/thing", "/things/", "/things/1/", "/things/1/2", "//things"]
 )

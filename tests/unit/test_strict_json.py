@@ -126,3 +126,26 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         strict_json.parse(content)
     except MalformedInputError:
         return
+
+
+@pytest.mark.parametrize(
+    ("beginning", "is_too_deep"),
+    [
+        (b"[" * 65, True),
+        (b'[{"a":' * 40, True),
+        (b"[" * 64 + b"]" * 64, False),
+        (b"[[]" * 63, False),
+        (b"[[]" * 64, True),
+        (b'"' + b"[" * 100, False),
+        (b'["' + b'\\"[' * 100 + b'"', False),
+        (b'"\\\\"' + b"[" * 65, True),
+        (b"]" * 65, False),
+    ],
+    ids=str,
+)
+def test_a_text_too_deep_is_known_by_its_beginning(beginning: bytes, is_too_deep: bool) -> None:
+    if is_too_deep:
+        with pytest.raises(MalformedInputError, match="deeper than 64"):
+            strict_json.check_depth(beginning)
+    else:
+        strict_json.check_depth(beginning)

@@ -21,6 +21,8 @@ _INTEGER_BITS = 63
 # int() takes longer than linear time; nothing with more digits fits into 64 bits anyway.
 _LONGEST_INTEGER = 20
 _LONGEST_NAME = 64
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -60,6 +62,15 @@ def parse(content: bytes) -> Any:
         _refuse("", "the body is not JSON")
     _check(value)
     return value
+
+
+def check_depth(beginning: bytes) -> None:
+    """Refuse a text that is nested too deep already where it begins, whatever follows."""
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", beginning)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAXIMUM_DEPTH:
+            _refuse("", f"the body is nested deeper than {MAXIMUM_DEPTH} levels")
 
 
 def child(pointer: str, name: str) -> str:

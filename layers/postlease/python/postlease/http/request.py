@@ -215,15 +215,17 @@ def _content(request: Request) -> bytes:
     """The body's bytes. The gateway encodes what it does not know to be text as base64."""
     if not request.body:
         raise MalformedInputError("", "a JSON body is required")
-    if len(request.body) > MAXIMUM_BODY_BYTES * 2:
-        raise ProblemError(problems.PAYLOAD_TOO_LARGE)
+    # Whatever stands for more than twice the limit is too much, in base64 too.
+    beginning = request.body[: MAXIMUM_BODY_BYTES * 2]
     try:
         if request.is_base64:
-            content = base64.b64decode(request.body, validate=True)
+            content = base64.b64decode(beginning, validate=True)
         else:
-            content = request.body.encode()
+            content = beginning.encode()
     except (binascii.Error, UnicodeEncodeError, ValueError):
         raise MalformedInputError("", "the body's encoding is broken") from None
-    if len(content) > MAXIMUM_BODY_BYTES:
+    if len(content) > MAXIMUM_BODY_BYTES or len(beginning) < len(request.body):
+        if _media_type(request) == JSON:
+            strict_json.check_depth(content[:MAXIMUM_BODY_BYTES])
         raise ProblemError(problems.PAYLOAD_TOO_LARGE)
     return content
