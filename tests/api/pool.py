@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from local.stack import Stack
 
-ONCE = ("failed", "unknown", "resets", "changing", "closing")
+ONCE = ("failed", "unknown", "resets", "closing")
 _LINK = re.compile(r"https?://\S+/(verify|reset)#token=([A-Za-z0-9_-]{64})")
 _ANY = 40
 """How many there are of what can be used again and again."""
@@ -69,14 +69,28 @@ class Pool:
 def make(stack: Stack, *, once: int) -> Pool:
     """A pool out of a fresh stack with so many of each kind that can be used once."""
     pool = Pool()
-    answers = [_post(stack, "/v1/signups", {"email": f"pool{n}@example.com"}) for n in range(_ANY)]
+    answers = _sign_up(stack, "pool", _ANY)
     pool.things["addresses"] = [f"pool{n}@example.com" for n in range(_ANY)]
     pool.things["events"] = [answer["verification"]["event_id"] for answer in answers]
     _sweep(stack)
     pool.things["links"] = _links(stack, "verify")
     pool.things["tokens"] = [link.rpartition("=")[2] for link in pool.things["links"]]
+    pool.things["users"] = [answer["user_id"] for answer in _sign_up(stack, "users", _ANY)]
+    pool.things["closing"] = [answer["user_id"] for answer in _sign_up(stack, "closing", once)]
+    _sign_up(stack, "resets", once)
+    for number in range(once):
+        _post(stack, "/v1/password-resets", {"email": f"resets{number}@example.com"})
+    _sweep(stack)
+    pool.things["resets"] = [link.rpartition("=")[2] for link in _links(stack, "reset")]
     _make_messages(stack, pool, once)
     return pool
+
+
+def _sign_up(stack: Stack, name: str, number: int) -> list[Any]:
+    return [
+        _post(stack, "/v1/signups", {"email": f"{name}{place}@example.com"})
+        for place in range(number)
+    ]
 
 
 def _make_messages(stack: Stack, pool: Pool, once: int) -> None:

@@ -33,7 +33,7 @@ OPERATIONS = {
 PROBLEMS = {
     value.slug: value for value in vars(problems).values() if isinstance(value, problems.Problem)
 }
-EVERYWHERE = {"method-not-allowed", "forbidden", "token-used"}
+EVERYWHERE = {"method-not-allowed", "forbidden"}
 """What no route answers itself: another method than its own, a path that lost its authorizer."""
 
 
@@ -92,6 +92,12 @@ def test_each_problem_that_a_route_can_answer_is_listed_by_its_type(
                 if method != "HEAD":
                     schema = response["content"]["application/problem+json"]["schema"]
                     assert problem.type in schema["properties"]["type"]["enum"]
+
+
+def test_a_page_that_is_the_same_for_everybody_refuses_no_request() -> None:
+    for path in ("/verify", "/docs", "/openapi.json"):
+        for method in ("GET", "HEAD"):
+            assert set(OPERATIONS[path, method]["responses"]) == {"200", "500"}
 
 
 def test_each_problem_belongs_to_a_route_and_stands_in_the_guide() -> None:

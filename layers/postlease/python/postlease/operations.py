@@ -136,7 +136,7 @@ class Operation:
     """One method of one path.
 
     bodies are alternatives. problems are those of its own; what follows from the way a request is
-    read need not be named. is_static: the answer is the same for everybody and asks nobody.
+    read need not be named. is_static: the answer asks nobody, no database either.
     """
 
     replies: tuple[Reply, ...]
@@ -155,13 +155,13 @@ class Operation:
         found = {problems.INTERNAL_ERROR, *self.problems}
         if not self.is_static:
             found.add(problems.UNAVAILABLE)
-        if self.parameters or self.bodies:
+        if self.bodies or (self.parameters and not self.is_static):
             found.add(problems.INVALID_REQUEST)
         if self.bodies:
             found |= {problems.PAYLOAD_TOO_LARGE, problems.UNSUPPORTED_MEDIA_TYPE}
         if any(body.media_type == FORM for body in self.bodies):
             found.add(problems.FORM_OF_ANOTHER_SITE)
-        if self.bodies or self.names("query"):
+        if self.bodies or (self.names("query") and not self.is_static):
             found.add(problems.INVALID_FIELD)
         if self.names("path"):
             found.add(problems.NOT_FOUND)  # a slash within the parameter makes another path
