@@ -159,6 +159,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         words.append(f"from {low} to {high}")
+    if examples := schema.get("examples"):
+        words.append(f"such as {_code(examples[0])}")
     return ", ".join(word for word in words if word)
 
 
