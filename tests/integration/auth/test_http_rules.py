@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from postlease.pages import reference
 
 if TYPE_CHECKING:
     from tests.integration.auth.conftest import Api, World
@@ -64,3 +68,34 @@ def test_the_description_asks_no_database(api: Api, environment: Any, path: str)
     else:
         assert found.json["openapi"] == "3.1.0"
         assert "/v1/messages/{id}/retry" in found.json["paths"]
+
+
+PATHS: dict[str, dict[str, Any]] = json.loads(reference.openapi())["paths"]
+IDS = {"event_id": "evt_01JZ8Q4G7N3V5X9B2D6F8H0K1M", "id": "evt_01JZ8Q4G7N3V5X9B2D6F8H0K1M"}
+
+
+def described(template: str) -> tuple[str, set[str]]:
+    """A path of that template, and the methods that it serves."""
+    path = re.sub(r"{(\w+)}", lambda match: IDS[match[1]], template)
+    return path, {method.upper() for method in PATHS[template]} | {"OPTIONS"}
+
+
+@pytest.mark.parametrize("template", PATHS)
+def test_head_options_and_wrong_methods_ask_no_database_on_any_path(
+    api: Api, environment: Any, template: str
+) -> None:
+    """VER-02, HTP-05: nor does the path with a slash behind it, which is another one."""
+    nowhere = {"DATABASE_SECRET_ARN": "nowhere", "PEPPER_SECRET_ARN": "nowhere"}
+    environment(**nowhere, RESET_URL="https://app.example.com/new-password")
+    path, methods = described(template)
+    options = api.call("OPTIONS", path)
+    assert (options.status, options.text) == (204, "")
+    assert set(options.headers["allow"].split(", ")) == methods
+    head = api.call("HEAD", path)
+    assert (head.status, head.text) == (200 if "HEAD" in methods else 405, "")
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "get"} - methods:
+        answer = api.call(method, path, {})
+        assert (answer.status, answer.problem) == (405, "method-not-allowed")
+        assert set(answer.headers["allow"].split(", ")) == methods
+    for method in methods:
+        assert api.call(method, f"{path}/", {}).status == 404
