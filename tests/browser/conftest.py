@@ -39,7 +39,7 @@ FLAGS = (
     # Whatever is not this machine has no address.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-PATIENCE = 20
+PATIENCE = 60
 
 ROWS = """SELECT u.verified_at, t.redeemed_at, t.superseded_at
 FROM postlease.users AS u JOIN postlease.verification_tokens AS t ON t.user_id = u.id
@@ -137,8 +137,11 @@ class Browser:
             for entry in entries
             if entry["message"]["method"] == "Network.requestWillBeSent"
         ]
+        own = ("chrome:", "about:")
         return [
-            (one["method"], one["url"]) for one in sent if not one["url"].endswith("/favicon.ico")
+            (one["method"], one["url"])
+            for one in sent
+            if not one["url"].startswith(own) and not one["url"].endswith("/favicon.ico")
         ]
 
     def complaints(self) -> list[str]:

@@ -85,7 +85,7 @@ class Router:
         self._signed = signed
 
     def get(self, template: str, operation: Operation) -> Callable[[View], View]:
-        """Serve GET at template, and HEAD too where the answer is the same for everybody."""
+        """Serve GET at template, and HEAD too where the answer asks nobody."""
         methods = ("GET", "HEAD") if operation.is_static else ("GET",)
         return self._add(template, methods, operation)
 

@@ -54,7 +54,8 @@
     window.location.reload();
   });
   if (!match) {
-    end("token-invalid");
+    // Who comes without a link has a code, or a link to paste.
+    end(window.location.hash ? "token-invalid" : "without-token");
     return;
   }
   ask.hidden = false;
