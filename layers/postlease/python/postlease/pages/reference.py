@@ -105,34 +105,35 @@ def _section(name: str, method: str, path: str, operation: Mapping[str, Any]) ->
             (_code(one["name"]), escape(one["in"]), _kind(one["schema"]), _note(one))
             for one in parameters
         ]
-        yield from _table("Parameters", ("name", "in", "value", ""), rows)
+        yield from _table("Parameters", ("name", "in", "value", ""), rows, of=name)
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
-        for schema in content["schema"].get("oneOf", [content["schema"]]):
+        for number, schema in enumerate(content["schema"].get("oneOf", [content["schema"]])):
             members = list(_members(schema))
-            yield from _table(f"Body: {media_type}", ("member", "value", ""), members)
-    yield from _responses(operation["responses"])
+            of = f"{name} {number + 1}" if number else name
+            yield from _table(f"Body: {media_type}", ("member", "value", ""), members, of=of)
+    yield from _responses(name, operation["responses"])
     yield "</section>\n"
 
 
-def _responses(responses: Mapping[str, Any]) -> Iterator[str]:
+def _responses(name: str, responses: Mapping[str, Any]) -> Iterator[str]:
     problems = []
     for status, response in responses.items():
         note = _prose(response["description"])
-        if not status.startswith("2"):
+        if status >= "400":
             retry = "yes" if "retry-after" in response.get("headers", {}) else ""
             problems.append((_code(status), note, retry))
             continue
         yield f"<h4>{status}</h4>\n<p>{note}</p>\n"
         rows = [
-            (_code(name), f"header, {_kind(one['schema'])}", _prose(one["description"]))
-            for name, one in response.get("headers", {}).items()
+            (_code(header), f"header, {_kind(one['schema'])}", _prose(one["description"]))
+            for header, one in response.get("headers", {}).items()
         ]
         for media_type, content in response.get("content", {}).items():
             rows += list(_members(content["schema"]))
             yield f"<p>{_code(media_type)}</p>\n"
         if rows:
-            yield from _table("", ("member", "value", ""), rows)
-    yield from _table("Refusals", ("status", "problem types", "Retry-After"), problems)
+            yield from _table("", ("member", "value", ""), rows, of=f"{name} {status}")
+    yield from _table("Refusals", ("status", "problem types", "Retry-After"), problems, of=name)
 
 
 def _members(schema: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str, str]]:
@@ -177,10 +178,13 @@ def _prose(text: str) -> str:
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
-def _table(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _table(
+    title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, of: str
+) -> Iterator[str]:
+    """A table that can be scrolled by keyboard; of tells it from all others of the page."""
     if title:
         yield f"<h4>{escape(title)}</h4>\n"
-    label = escape(title or "Members")
+    label = escape(f"{title or 'Members'}, {of}")
     yield f'<div class="table" role="region" tabindex="0" aria-label="{label}">\n'
     yield "<table>\n<thead><tr>"
     yield "".join(f'<th scope="col">{head}</th>' if head else "<td></td>" for head in heads)
