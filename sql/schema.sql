@@ -456,9 +456,6 @@ ALTER TABLE ONLY postlease.email_attachments
 ALTER TABLE ONLY postlease.email_messages
     ADD CONSTRAINT email_messages_token_fkey FOREIGN KEY (token_id) REFERENCES postlease.verification_tokens(id);
 
-ALTER TABLE ONLY postlease.verification_tokens
-    ADD CONSTRAINT verification_tokens_user_fkey FOREIGN KEY (user_id) REFERENCES postlease.users(id);
-
 GRANT USAGE ON SCHEMA postlease TO postlease_application;
 GRANT USAGE ON SCHEMA postlease TO postlease_producer;
 
@@ -498,6 +495,6 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.rate_limits TO postlease_ap
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.suppressions TO postlease_application;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE postlease.users TO postlease_application;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.users TO postlease_application;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.verification_tokens TO postlease_application;

@@ -1,4 +1,4 @@
-"""The API for signed callers: messages found, retried and resolved; resets; accounts changed."""
+"""The API for signed callers: messages found, retried, resolved; resets; accounts changed."""
 
 from __future__ import annotations
 
@@ -123,6 +123,67 @@ def redeem_reset(request: Request) -> Answer:
         {"user_id": str(redeemed.user_id)},
         headers={"idempotent-replayed": "true"} if redeemed.replayed else {},
     )
+
+
+@routes.patch(
+    "/v1/users/{id}",
+    Operation(
+        parameters=(wire.USER_ID,),
+        bodies=(body(wire.EMAIL),),
+        replies=(
+            Reply(
+                200,
+                "the mail that proves the new address; null if it is the one that was there",
+                {"user_id": wire.ID, "verification": {"event_id": wire.EVENT_ID.or_null()}},
+            ),
+        ),
+        problems=(problems.USER_UNKNOWN, problems.ADDRESS_TAKEN),
+    ),
+)
+def change_user(request: Request) -> Answer:
+    """Another address: not verified yet, and every link that was sent to the old one ends."""
+    changed = accounts.change_address(
+        database.application(), request.path_parameters["id"], email=request.fields()["email"]
+    )
+    if changed is None:
+        raise problems.ProblemError(problems.USER_UNKNOWN)
+    _log("address changed", request, user_id=str(changed.user_id), event_id=changed.event_id)
+    return Answer(
+        200, {"user_id": str(changed.user_id), "verification": {"event_id": changed.event_id}}
+    )
+
+
+@routes.delete(
+    "/v1/users/{id}",
+    Operation(
+        parameters=(wire.USER_ID,),
+        replies=(Reply(204, "it is gone, with every link that was sent to it"),),
+        problems=(problems.USER_UNKNOWN,),
+    ),
+)
+def close_user(request: Request) -> Answer:
+    """The account closed."""
+    if not accounts.close(database.application(), request.path_parameters["id"]):
+        raise problems.ProblemError(problems.USER_UNKNOWN)
+    _log("account closed", request, user_id=request.path_parameters["id"])
+    return Answer(204)
+
+
+@routes.post(
+    "/v1/users/{id}/revoke-tokens",
+    Operation(
+        parameters=(wire.USER_ID,),
+        replies=(Reply(200, "no reset that was asked for works any more", {"user_id": wire.ID}),),
+        problems=(problems.USER_UNKNOWN,),
+    ),
+)
+def revoke_tokens(request: Request) -> Answer:
+    """The password was changed otherwise: the links of its resets end."""
+    user_id = accounts.revoke_resets(database.application(), request.path_parameters["id"])
+    if user_id is None:
+        raise problems.ProblemError(problems.USER_UNKNOWN)
+    _log("tokens revoked", request, user_id=str(user_id))
+    return Answer(200, {"user_id": str(user_id)})
 
 
 def _told(text: str, request: Request, found: dict[str, Any] | None, **fields: str) -> Answer:

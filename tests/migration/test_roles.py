@@ -40,7 +40,7 @@ MAY_TOUCH = {
     "rate_limits": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "suppressions": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "bounces": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
-    "users": {"postlease_application": {"SELECT", "INSERT", "UPDATE"}},
+    "users": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "verification_tokens": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
 }
 SETTINGS = {
@@ -254,7 +254,6 @@ def arrange_raw(connection: Connection) -> None:
     [
         "INSERT INTO postlease.email_messages DEFAULT VALUES",
         "INSERT INTO postlease.email_attachments DEFAULT VALUES",
-        "DELETE FROM postlease.users",
         "DELETE FROM postlease.provider_gates",
         "TRUNCATE postlease.email_messages",
         "SELECT FROM postlease.schema_migrations",

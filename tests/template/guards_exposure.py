@@ -20,6 +20,9 @@ SIGNED_ROUTES = {
     ("/v1/messages/{id}/retry", "post", "MessagesFunction"),
     ("/v1/messages/{id}/resolve", "post", "MessagesFunction"),
     ("/v1/password-resets/redeem", "post", "MessagesFunction"),
+    ("/v1/users/{id}", "patch", "MessagesFunction"),
+    ("/v1/users/{id}", "delete", "MessagesFunction"),
+    ("/v1/users/{id}/revoke-tokens", "post", "MessagesFunction"),
 }
 
 _RULES = [{"Fn::GetAtt": [rule, "Arn"]} for rule in ("FeedbackRule", "SendingStatusRule")]

@@ -72,7 +72,10 @@ PERMISSIONS: dict[str, set[Permission]] = {
         *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
         ("sqs:SendMessage", "DoorbellQueue.Arn", ""),
     },
-    "MessagesFunctionRole": _read("DatabaseSecret", "PepperSecret"),
+    "MessagesFunctionRole": {
+        *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
+        ("sqs:SendMessage", "DoorbellQueue.Arn", ""),
+    },
     "SweepFunctionRole": {*_DELIVER, _DEAD_LETTERS},
     "DoorbellFunctionRole": {*_DELIVER, *_consume("DoorbellQueue")},
     "FeedbackFunctionRole": {

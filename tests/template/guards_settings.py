@@ -52,7 +52,7 @@ POWERTOOLS = {
 }
 
 
-_DOORBELL = {"AuthFunction": "ref:DoorbellQueue"}
+_DOORBELL = dict.fromkeys(("AuthFunction", "MessagesFunction"), "ref:DoorbellQueue")
 
 
 def environments(deployed: Deployment) -> list[str]:
@@ -78,7 +78,7 @@ def environments(deployed: Deployment) -> list[str]:
                 f"{name}: DATABASE_OWNER_SECRET_ARN is migrate's, and migrate's alone"
             )
         if variables.get("DOORBELL_QUEUE_URL") != _DOORBELL.get(name):
-            complaints.append(f"{name}: DOORBELL_QUEUE_URL is auth's, and auth's alone")
+            complaints.append(f"{name}: DOORBELL_QUEUE_URL is for the API's functions alone")
     return complaints
 
 

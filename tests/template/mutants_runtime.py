@@ -104,14 +104,14 @@ MUTANTS = [
     Mutant(
         "a sweep that rings",
         guards_settings.environments,
-        "SweepFunction: DOORBELL_QUEUE_URL is auth's",
+        "SweepFunction: DOORBELL_QUEUE_URL is for the API's functions alone",
         variable("DOORBELL_QUEUE_URL"),
         "url",
     ),
     Mutant(
         "an API that does not ring",
         guards_settings.environments,
-        "AuthFunction: DOORBELL_QUEUE_URL is auth's",
+        "AuthFunction: DOORBELL_QUEUE_URL is for the API's functions alone",
         of("AuthFunction", "Environment"),
     ),
     Mutant(

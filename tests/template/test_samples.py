@@ -8,6 +8,7 @@ import json
 import re
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes import (
@@ -40,7 +41,11 @@ SIGNED = {
     "messages-retry": ("POST", "/v1/messages/{id}/retry"),
     "messages-resolve": ("POST", "/v1/messages/{id}/resolve"),
     "messages-reset-redeem": ("POST", "/v1/password-resets/redeem"),
+    "messages-user-change": ("PATCH", "/v1/users/{id}"),
+    "messages-user-close": ("DELETE", "/v1/users/{id}"),
+    "messages-user-revoke": ("POST", "/v1/users/{id}/revoke-tokens"),
 }
+WITH_BODY = {"messages-resolve", "messages-reset-redeem", "messages-user-change"}
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
 FEEDBACK = (
     "send",
@@ -144,8 +149,9 @@ def test_a_signed_sample_says_who_signed_it(name: str, route: tuple[str, str]) -
     assert event["headers"]["authorization"].startswith("AWS4-HMAC-SHA256 Credential=")
     assert ("pathParameters" in event) == ("{id}" in template)
     if "pathParameters" in event:
-        assert parse_event_id(event["pathParameters"]["id"]) is not None
-    assert ("body" in event) == (name in {"messages-resolve", "messages-reset-redeem"})
+        named = event["pathParameters"]["id"]
+        assert str(UUID(named)) == named if "users" in template else parse_event_id(named)
+    assert ("body" in event) == (name in WITH_BODY)
 
 
 @pytest.mark.parametrize(("name", "route"), HTTP.items())

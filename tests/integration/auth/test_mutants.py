@@ -24,6 +24,8 @@ ASKING = "postlease.accounts.asking"
 REDEEMING = "postlease.accounts.redeeming"
 VERIFYING = "postlease.accounts.verifying"
 RESETTING = "postlease.accounts.resetting"
+CHANGING = "postlease.accounts.changing"
+ENQUEUEING = "postlease.outbox.enqueueing"
 EVENTS = "postlease.accounts.events"
 
 IN_WINDOW = "CASE WHEN held.window_ends_at > now()\n        THEN "
@@ -251,6 +253,56 @@ MUTANTS = [
         "REDEEM_RESET",
         " AND expires_at > now()",
         "auth.test_resetting.test_an_expired_reset_changes_nothing",
+    ),
+    # changes of an account
+    Mutant(
+        CHANGING,
+        "LOCK",
+        " FOR UPDATE",
+        "auth.test_changing.test_a_change_waits_for_whoever_holds_the_account",
+    ),
+    Mutant(
+        CHANGING,
+        "MOVE",
+        "WHERE id = %(id)s",
+        "auth.test_changing.test_another_account_is_left_alone",
+    ),
+    Mutant(
+        CHANGING,
+        "MOVE",
+        ", verified_at = NULL",
+        "auth.test_changing.test_a_new_address_is_not_verified_and_gets_a_mail",
+    ),
+    Mutant(
+        CHANGING,
+        "SPELL",
+        " WHERE id = %(id)s",
+        "auth.test_changing.test_another_account_is_left_alone",
+    ),
+    Mutant(
+        CHANGING,
+        "CLOSE",
+        " WHERE id = %(id)s",
+        "auth.test_changing.test_another_account_is_left_alone",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "SUPERSEDE_NOTES",
+        "AND m.to_addresses = ARRAY[%(address)s::text]",
+        "auth.test_changing.test_another_account_is_left_alone",
+        "AND %(address)s::text IS NOT NULL",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "SUPERSEDE_NOTES",
+        "AND m.template = 'account_exists'",
+        "auth.test_changing.test_only_notes_are_ended_by_their_address",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "SUPERSEDE_NOTES",
+        "AND m.status = 'pending'",
+        "auth.test_changing.test_only_notes_are_ended_by_their_address",
     ),
     # counted windows
     Mutant(

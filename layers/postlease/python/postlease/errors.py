@@ -72,8 +72,9 @@ class ConflictError(PostleaseError):
     """The request contradicts stored state.
 
     code is a stable slug: `idempotency-key-reused`, `idempotency-key-in-progress`,
-    `constraint-violated`, and what stands against an operator's wish: `message-not-failed`,
-    `message-redacted`, `message-superseded`, `message-expired`, `message-not-unknown`.
+    `constraint-violated`, `address-taken`, and what stands against an operator's wish:
+    `message-not-failed`, `message-redacted`, `message-superseded`, `message-expired`,
+    `message-not-unknown`.
     """
 
     def __init__(self, code: str, detail: str) -> None:

@@ -70,6 +70,9 @@ FORM_OF_ANOTHER_SITE = Problem(
 MESSAGE_UNKNOWN = Problem(
     404, "message-unknown", "Unknown message", "There is no message of this id, or not any more."
 )
+USER_UNKNOWN = Problem(
+    404, "user-unknown", "Unknown user", "There is no user of this id, or not any more."
+)
 EVENT_UNKNOWN = Problem(404, "event-unknown", "Unknown event", "There is no event of this id.")
 EVENT_GONE = Problem(410, "event-gone", "Event gone", "The event is older than what is kept.")
 METHOD_NOT_ALLOWED = Problem(
@@ -113,6 +116,10 @@ IDEMPOTENCY_KEY_IN_PROGRESS = Problem(
     headers={"retry-after": "1"},
 )
 
+ADDRESS_TAKEN = Problem(
+    409, "address-taken", "Address taken", "Another account has this address already."
+)
+
 # What stands against it is told with the error.
 MESSAGE_NOT_FAILED = Problem(409, "message-not-failed", "Conflict", "")
 MESSAGE_REDACTED = Problem(409, "message-redacted", "Conflict", "")
@@ -125,7 +132,8 @@ _TOKENS = {
     for problem in (TOKEN_INVALID, TOKEN_EXPIRED, TOKEN_SUPERSEDED, TOKEN_USED)
 }
 _CONFLICTS = {
-    problem.slug: problem for problem in (IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_KEY_IN_PROGRESS)
+    problem.slug: problem
+    for problem in (IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_KEY_IN_PROGRESS, ADDRESS_TAKEN)
 }
 
 

@@ -94,6 +94,14 @@ MESSAGE_ID = Parameter(
         pattern=f"^(evt_{_ULID}|{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}})$",
     ),
 )
+USER_ID = Parameter(
+    "path",
+    "id",
+    text(
+        "the `user_id` that the sign-up answered",
+        pattern=f"^{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}$",
+    ),
+)
 _ADDRESSES = listed(text(), "masked: `a***@example.com`")
 
 MESSAGE: dict[str, Shape] = {

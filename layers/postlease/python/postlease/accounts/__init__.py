@@ -3,6 +3,7 @@
     signing_up   a user and the mail that proves the address; the mail again
     verifying    a verification token redeemed, once
     resetting    a mail with the right to set a new password; that right redeemed, once
+    changing     another address; an account closed; links ended, since the password was changed
     asking       known or not, the same work for whoever asks for a mail
     issuing      the token and the mail, with what they replace
     redeeming    how a token is found and its user locked
@@ -15,6 +16,7 @@ idempotency key, rate limit, user, tokens, messages. Answers do not tell whether
 known. HTTP is not known here, but for the status that a stored answer is replayed with.
 """
 
+from postlease.accounts.changing import Changed, change_address, close, revoke_resets
 from postlease.accounts.events import Absence, Event, PublicStatus, event_status
 from postlease.accounts.resetting import Redeemed, redeem_reset, request_reset
 from postlease.accounts.signing_up import SignUp, resend_verification, sign_up
@@ -22,15 +24,19 @@ from postlease.accounts.verifying import Verified, verify
 
 __all__ = [
     "Absence",
+    "Changed",
     "Event",
     "PublicStatus",
     "Redeemed",
     "SignUp",
     "Verified",
+    "change_address",
+    "close",
     "event_status",
     "redeem_reset",
     "request_reset",
     "resend_verification",
+    "revoke_resets",
     "sign_up",
     "verify",
 ]

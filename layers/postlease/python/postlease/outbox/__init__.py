@@ -24,7 +24,7 @@ from postlease.outbox.claiming import (
     waiting,
 )
 from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
-from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede
+from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede, supersede_notes
 from postlease.outbox.operating import (
     MessageState,
     ResolveWord,
@@ -81,6 +81,7 @@ __all__ = [
     "search",
     "settle_accepted",
     "supersede",
+    "supersede_notes",
     "suspects_due",
     "waiting",
 ]

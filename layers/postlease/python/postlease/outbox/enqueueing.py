@@ -45,6 +45,26 @@ RETURNING m.id
 """
 
 
+# A note carries no token: whom it is for, its address tells.
+SUPERSEDE_NOTES: LiteralString = """-- outbox.supersede_notes
+WITH older AS MATERIALIZED (
+    SELECT m.id
+    FROM postlease.email_messages AS m
+    WHERE m.priority = 0 AND m.finished_at IS NULL
+      AND m.template = 'account_exists'
+      AND m.to_addresses = ARRAY[%(address)s::text]
+      AND m.status = 'pending'
+    ORDER BY m.id
+    FOR NO KEY UPDATE
+)
+UPDATE postlease.email_messages AS m
+SET status = 'failed', failure_reason = 'superseded', finished_at = now()
+FROM older
+WHERE m.id = older.id
+RETURNING m.id
+"""
+
+
 def enqueue(
     connection: Connection,
     *,
@@ -99,6 +119,15 @@ def supersede(connection: Connection, token_ids: Sequence[UUID]) -> int:
     """
     with translated_errors():
         return connection.execute(SUPERSEDE, {"token_ids": list(token_ids)}).rowcount
+
+
+def supersede_notes(connection: Connection, address: str) -> int:
+    """End the pending notes to address that an account exists; does not commit. Answers how many.
+
+    address is the account's as it is stored.
+    """
+    with translated_errors():
+        return connection.execute(SUPERSEDE_NOTES, {"address": address}).rowcount
 
 
 def _only_id(
