@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 config.settings()  # what is missing stops the function here, by the variable's name
 
-routes = Router(signed=reference.signed)
+
+def _admit(request: Request) -> None:
+    accounts.admit(database.application(), client=request.client)
+
+
+routes = Router(signed=reference.signed, admit=_admit)
 
 
 @routes.post(
@@ -34,7 +39,7 @@ routes = Router(signed=reference.signed)
                 headers=wire.REPLAYED,
             ),
         ),
-        problems=wire.KEY_PROBLEMS,
+        problems=(*wire.KEY_PROBLEMS, problems.TOO_MANY_REQUESTS),
     ),
 )
 def sign_up(request: Request) -> Answer:
@@ -72,7 +77,12 @@ def sign_up(request: Request) -> Answer:
                 },
             ),
         ),
-        problems=(problems.TOKEN_INVALID, problems.TOKEN_EXPIRED, problems.TOKEN_SUPERSEDED),
+        problems=(
+            problems.TOKEN_INVALID,
+            problems.TOKEN_EXPIRED,
+            problems.TOKEN_SUPERSEDED,
+            problems.TOO_MANY_REQUESTS,
+        ),
     ),
 )
 def verify(request: Request) -> Answer:
@@ -95,6 +105,7 @@ def verify(request: Request) -> Answer:
     Operation(
         bodies=(body(wire.EMAIL),),
         replies=(Reply(202, "the same for every address", {"status": choice("accepted")}),),
+        problems=(problems.TOO_MANY_REQUESTS,),
     ),
 )
 def resend(request: Request) -> Answer:
@@ -109,7 +120,7 @@ def resend(request: Request) -> Answer:
     Operation(
         bodies=(body(wire.EMAIL),),
         replies=(Reply(202, "the same for every address", {"status": choice("accepted")}),),
-        problems=(problems.NOT_FOUND,),
+        problems=(problems.NOT_FOUND, problems.TOO_MANY_REQUESTS),
     ),
 )
 def request_reset(request: Request) -> Answer:
@@ -211,6 +222,7 @@ def verify_page(request: Request) -> Answer:
             wire.page(400, "`token-invalid`"),
             wire.page(410, "`token-expired` or `token-superseded`"),
             wire.page(422, "`invalid-field`"),
+            wire.page(429, "`too-many-requests`"),
             wire.page(500, "`internal-error`"),
             wire.page(503, "`unavailable`"),
         ),

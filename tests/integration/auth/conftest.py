@@ -89,7 +89,8 @@ class World:
 
 @pytest.fixture
 def world(environment: Callable[..., None], owner: Connection) -> World:
-    """Empty tables, and the function's environment."""
+    """Empty tables, and the function's environment; one client may ask as often as a test does."""
+    environment(CLIENT_LIMIT_PER_MINUTE="0", CLIENT_LIMIT_PER_HOUR="0")
     return World(owner, tokens.KeyRing.from_secret(KEYS))
 
 
@@ -165,13 +166,17 @@ class Api:
         answer = self._app.handler(event, None)
         return Reply(answer["statusCode"], answer["headers"], answer["body"])
 
-    def call(self, method: str, path: str, body: object = None, /, **headers: str) -> Reply:
+    def call(
+        self, method: str, path: str, body: object = None, /, client: str = "", **headers: str
+    ) -> Reply:
         """The answer to one request; a body that is no text is sent as JSON."""
         text = body if isinstance(body, str) or body is None else json.dumps(body)
         sent = {"content-type": "application/json"} if text is not None else {}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         context = self._event["requestContext"]
         context = {**context, "http": {**context["http"], "method": method, "path": path}}
+        if client:
+            context["http"]["sourceIp"] = client
         event = {**self._event, "rawPath": path, "headers": sent, "requestContext": context}
         event["body"] = text
         return self.event(event)

@@ -6,6 +6,7 @@
     ├── DatabaseError           a statement was refused: a rule of the schema, or a bug
     ├── InvalidInputError       the request is wrong: correct the named field, nothing was stored
     │   └── MalformedInputError the request cannot even be read: correct its form
+    ├── LimitError              asked too often: wait as long as it says, nothing was done
     ├── ConflictError           the request contradicts an earlier one: do not repeat it unchanged
     ├── TokenError              the link cannot be used; `code` says why
     ├── TokenKeyUnknownError    a token's key is not in the ring: refresh the ring once
@@ -66,6 +67,14 @@ class MalformedInputError(InvalidInputError):
 
     pointer is a JSON pointer (empty for the whole body), or the name of a header.
     """
+
+
+class LimitError(PostleaseError):
+    """A client made too many requests; it may ask again after that many seconds."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"too many requests, {seconds} s to wait")
+        self.seconds = seconds
 
 
 class ConflictError(PostleaseError):

@@ -13,6 +13,7 @@ from postlease.errors import (
     ConflictError,
     DatabaseError,
     InvalidInputError,
+    LimitError,
     MalformedInputError,
     TokenError,
     UnavailableError,
@@ -84,6 +85,13 @@ PAYLOAD_TOO_LARGE = Problem(
 UNSUPPORTED_MEDIA_TYPE = Problem(
     415, "unsupported-media-type", "Unsupported media type", "The body must be application/json."
 )
+TOO_MANY_REQUESTS = Problem(
+    429,
+    "too-many-requests",
+    "Too many requests",
+    "Too many requests came from this address. The Retry-After header says how long to wait.",
+    headers={"retry-after": "60"},
+)
 INVALID_REQUEST = Problem(400, "invalid-request", "Unreadable request", "")
 INVALID_FIELD = Problem(422, "invalid-field", "Invalid field", "")
 UNAVAILABLE = Problem(
@@ -146,6 +154,8 @@ def explain(error: Exception) -> Problem:
             return _at(INVALID_REQUEST, error)
         case InvalidInputError():
             return _at(INVALID_FIELD, error)
+        case LimitError():
+            return replace(TOO_MANY_REQUESTS, headers={"retry-after": str(error.seconds)})
         case TokenError():
             return _TOKENS[error.code]
         case ConflictError():

@@ -4,6 +4,7 @@
     verifying    a verification token redeemed, once
     resetting    a mail with the right to set a new password; that right redeemed, once
     changing     another address; an account closed; links ended, since the password was changed
+    admitting    how many requests one client may make
     asking       known or not, the same work for whoever asks for a mail
     issuing      the token and the mail, with what they replace
     redeeming    how a token is found and its user locked
@@ -16,6 +17,7 @@ idempotency key, rate limit, user, tokens, messages. Answers do not tell whether
 known. HTTP is not known here, but for the status that a stored answer is replayed with.
 """
 
+from postlease.accounts.admitting import admit
 from postlease.accounts.changing import Changed, change_address, close, revoke_resets
 from postlease.accounts.events import Absence, Event, PublicStatus, event_status
 from postlease.accounts.resetting import Redeemed, redeem_reset, request_reset
@@ -30,6 +32,7 @@ __all__ = [
     "Redeemed",
     "SignUp",
     "Verified",
+    "admit",
     "change_address",
     "close",
     "event_status",

@@ -35,8 +35,9 @@ _NOTHING = Operation(replies=())
 class Request:
     """One request, its body not read yet. header names are lower case.
 
-    principal is who signed it, as API Gateway checked: account and user or role, without the name
-    of a session; None for an unsigned request.
+    client is the IP address that the gateway saw: no header says who calls. principal is who signed
+    it, as API Gateway checked: account and user or role, without the name of a session; None for an
+    unsigned request.
     """
 
     method: str
@@ -47,6 +48,7 @@ class Request:
     is_base64: bool
     correlation_id: str
     query: str = field(default="", repr=False)
+    client: str = ""
     principal: str | None = None
     operation: Operation = field(default=_NOTHING, repr=False)
 
@@ -126,6 +128,7 @@ def read(event: Mapping[str, Any]) -> Request:
         is_base64=bool(event.get("isBase64Encoded")),
         correlation_id=str(context.get("requestId") or ""),
         query=str(event.get("rawQueryString") or ""),
+        client=str((context.get("http") or {}).get("sourceIp") or ""),
         principal=_principal((context.get("authorizer") or {}).get("iam") or {}),
     )
 

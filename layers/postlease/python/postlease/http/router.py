@@ -1,10 +1,10 @@
 """HTTP API events (payload format 2.0) in, HTTP answers out. One room for status codes.
 
 Every request passes one gate, in this order: signature (403, where a router wants one), path
-(404), method (405; OPTIONS 204), then, where a body is wanted, media type (415), size (413), JSON
-(400) and fields (422). A trailing slash is another path. Errors become problem documents (RFC 9457)
-with a stable `type`. What a route takes and answers is its `Operation`: the request is read by it,
-and an answer beyond it is told as a fault of ours.
+(404), method (405; OPTIONS 204), the client's limits (429, of a POST), then, where a body is
+wanted, media type (415), size (413), JSON (400) and fields (422). A trailing slash is another path.
+Errors become problem documents (RFC 9457) with a stable `type`. What a route takes and answers is
+its `Operation`: the request is read by it, and an answer beyond it is told as a fault of ours.
 
 A router of our own: the resolver of Powertools answers a wrong method with 404, folds the method's
 case, and keeps the current event in a class attribute, so that two requests cannot be told apart.
@@ -72,6 +72,7 @@ class Router:
     With is_signed it answers nothing but 403 to a request that API Gateway did not check the
     signature of: a route that lost its authorizer serves nobody. signed names the paths, with their
     methods, that another function serves to signed callers: what else is asked there is a 405.
+    admit is asked before a POST is read, and raises if it comes too soon.
     """
 
     def __init__(
@@ -79,10 +80,12 @@ class Router:
         *,
         is_signed: bool = False,
         signed: Callable[[], Mapping[str, Sequence[str]]] = dict,
+        admit: Callable[[Request], None] = lambda _: None,
     ) -> None:
         self._routes: dict[str, _Route] = {}
         self.is_signed = is_signed
         self._signed = signed
+        self._admit = admit
 
     def get(self, template: str, operation: Operation) -> Callable[[View], View]:
         """Serve GET at template, and HEAD too where the answer asks nobody."""
@@ -150,6 +153,8 @@ class Router:
             raise ProblemError(problems.METHOD_NOT_ALLOWED, headers={"allow": route.allow})
         request = replace(request, path_parameters=match.groupdict(), operation=served.operation)
         try:
+            if request.method == "POST":
+                self._admit(request)
             answer = served.view(request)
         except Exception as error:  # noqa: BLE001  what the view raises is its operation's
             answer = _explain(error, request, served.show)
