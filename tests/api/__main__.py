@@ -87,11 +87,11 @@ def repeat(
     for label, success in successes(description):
         method, path = label.split(" ", 1)
         operation = schema[path][method]
-        for _ in range(least - total(counts, label, success)):
-            case = operation.Case(**hooks.example(operation, reserve))
-            case.call_and_validate(
-                auth=hooks.Signature() if "security" in operation.definition.raw else None
-            )
+        auth = hooks.Signature() if "security" in operation.definition.raw else None
+        for _ in range(2 * least):
+            if total(counts + hooks.counts, label, success) >= least:
+                break
+            operation.Case(**hooks.example(operation, reserve)).call_and_validate(auth=auth)
     return hooks.counts
 
 

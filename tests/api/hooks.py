@@ -63,11 +63,7 @@ schemathesis.auth.set_from_requests(Signature()).apply_to(tag="signed")
 
 
 KINDS: dict[str, dict[tuple[str, str], str]] = {
-    "POST /v1/verifications": {
-        ("body", "token"): "tokens",
-        ("body", "code"): "codes",
-        ("body", "email"): "addresses",
-    },
+    "POST /v1/verifications": {("body", "token"): "tokens", ("body", "code"): "codes"},
     "POST /v1/verifications/resend": {("body", "email"): "addresses"},
     "POST /v1/password-resets": {("body", "email"): "addresses"},
     "GET /v1/events/{event_id}": {("path", "event_id"): "events"},
@@ -76,7 +72,7 @@ KINDS: dict[str, dict[tuple[str, str], str]] = {
     "POST /v1/messages/{id}/retry": {("path", "id"): "failed"},
     "POST /v1/messages/{id}/resolve": {("path", "id"): "unknown"},
     "POST /v1/password-resets/redeem": {("body", "token"): "resets"},
-    "PATCH /v1/users/{id}": {("path", "id"): "users"},
+    "PATCH /v1/users/{id}": {("path", "id"): "users", ("body", "email"): "fresh"},
     "POST /v1/users/{id}/revoke-tokens": {("path", "id"): "users"},
     "DELETE /v1/users/{id}": {("path", "id"): "closing"},
 }
@@ -88,8 +84,16 @@ def fill(case: Any, things: Pool) -> None:
     for (place, name), kind in KINDS.get(case.operation.label, {}).items():
         if place == "path":
             case.path_parameters[name] = things.take(kind)
-        elif isinstance(case.body, dict) and name in case.body:
-            case.body = {**case.body, name: things.take(kind)}
+        elif isinstance(case.body, dict) and name in case.body and things.things[kind]:
+            case.body = case.body | _members(name, things.take(kind))
+
+
+def _members(name: str, thing: str) -> dict[str, str]:
+    """The members that say a thing; a code is no code without its address."""
+    if name != "code":
+        return {name: thing}
+    code, email = thing.split(" ")
+    return {"code": code, "email": email}
 
 
 @schemathesis.hook
@@ -126,6 +130,8 @@ def after_call(context: Any, case: Any, response: Any) -> None:
 
 def problem(response: Any) -> str:
     """The slug of the problem that an answer is, or nothing."""
+    if response.status_code < 400:
+        return ""
     found = re.search(rb'"urn:postlease:problem:([a-z-]+)"', response.content or b"")
     return found[1].decode() if found else ""
 
@@ -156,5 +162,5 @@ def example(operation: Any, things: Pool) -> dict[str, Any]:
     for (place, name), kind in KINDS.get(operation.label, {}).items():
         part = parts["path_parameters" if place == "path" else "body"]
         if name in part:
-            part[name] = things.take(kind)
+            part |= _members(name, things.take(kind))
     return parts

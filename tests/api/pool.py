@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from local.stack import Stack
 
-ONCE = ("failed", "unknown", "resets", "closing")
+ONCE = ("failed", "unknown", "resets", "closing", "fresh")
 _LINK = re.compile(r"https?://\S+/(verify|reset)#token=([A-Za-z0-9_-]{64})")
+_CODE = re.compile(r"^\s*(\d{6})\s*$", re.MULTILINE)
 _ANY = 40
 """How many there are of what can be used again and again."""
 
@@ -70,11 +71,15 @@ def make(stack: Stack, *, once: int) -> Pool:
     """A pool out of a fresh stack with so many of each kind that can be used once."""
     pool = Pool()
     answers = _sign_up(stack, "pool", _ANY)
-    pool.things["addresses"] = [f"pool{n}@example.com" for n in range(_ANY)]
+    # Who asks again for a mail ends the link before: links are not those of addresses.
+    pool.things["addresses"] = [f"again{place}@example.com" for place in range(_ANY)]
+    pool.things["fresh"] = [f"fresh{place}@example.com" for place in range(2 * once)]
     pool.things["events"] = [answer["verification"]["event_id"] for answer in answers]
     _sweep(stack)
     pool.things["links"] = _links(stack, "verify")
     pool.things["tokens"] = [link.rpartition("=")[2] for link in pool.things["links"]]
+    pool.things["codes"] = _codes(stack)
+    _sign_up(stack, "again", _ANY)
     pool.things["users"] = [answer["user_id"] for answer in _sign_up(stack, "users", _ANY)]
     pool.things["closing"] = [answer["user_id"] for answer in _sign_up(stack, "closing", once)]
     _sign_up(stack, "resets", once)
@@ -124,6 +129,12 @@ def _sweep(stack: Stack) -> None:
 def _links(stack: Stack, page: str) -> list[str]:
     found = [_LINK.search(mail["text"]) for mail in stack.inbox()]
     return [match[0] for match in found if match and match[1] == page]
+
+
+def _codes(stack: Stack) -> list[str]:
+    """Each mail's code with the address that it was sent to, where mails show codes."""
+    found = [(_CODE.search(mail["text"]), mail["to"][0]) for mail in stack.inbox()]
+    return [f"{match[1]} {address}" for match, address in found if match]
 
 
 def _post(stack: Stack, path: str, content: dict[str, str]) -> Any:
