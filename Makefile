@@ -8,7 +8,7 @@ MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-sam demo dev test bench-doorbell check lint types imports template build test-debian \
-	schema openapi test-browser format lock chaos chaos-mutants
+	schema openapi test-api test-browser corpus format lock chaos chaos-mutants
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,7 +32,7 @@ bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a li
 	@$(RUN) -m bench.doorbell
 
 check: COVERAGE = 1
-check: lint types imports template build test test-browser test-debian  ## all that CI runs: checks, builds, tests
+check: lint types imports template build test test-api test-browser test-debian  ## all that CI runs: checks, builds, tests
 	@echo "check: all green"
 
 chaos: setup  ## kill everything in six scenarios and count what became of the mail (ARGS)
@@ -61,6 +61,9 @@ test-debian: setup  ## the database's tests on Debian's PostgreSQL, which is old
 	@folder=$$($(BIN)/python -m local.debian_postgres) && POSTGRES_BIN=$$folder \
 		$(BIN)/python -m pytest tests/integration tests/migration tests/mutants $(ARGS)
 
+test-api: setup  ## schemathesis against a running stack (ARGS="--examples 5000" for the long form)
+	@$(RUN) -m tests.api $(ARGS)
+
 test-browser: setup .local/axe/stamp  ## the pages in Chromium, which is installed if need be (SCREENSHOTS=docs)
 	@$(BIN)/python -m local.chromium
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
@@ -70,9 +73,6 @@ test-browser: setup .local/axe/stamp  ## the pages in Chromium, which is install
 	@rm -rf .local/axe
 	@$(BIN)/python -m pip install -q --no-deps --require-hashes --target .local/axe -r $<
 	@touch $@
-
-test-api: setup  ## schemathesis against a running stack (ARGS="--examples 5000" for the long form)
-	@$(RUN) -m tests.api $(ARGS)
 
 corpus: setup  ## send files that nobody here wrote to a running stack (CORPUS=folder)
 	@$(RUN) -m tests.corpus "$(CORPUS)"
