@@ -33,6 +33,8 @@ HTTP = {
     "auth-verify-page": ("GET", "/verify"),
     "auth-verify-form": ("POST", "/verify"),
     "auth-reset-page": ("GET", "/reset"),
+    "auth-openapi": ("GET", "/openapi.json"),
+    "auth-docs": ("GET", "/docs"),
     "auth-healthz": ("GET", "/healthz"),
 }
 SIGNED = {

@@ -90,6 +90,8 @@ def test_the_main_flow_from_sign_up_to_verified(api: Api, world: World) -> None:
         ("auth-verify-page", 200),
         ("auth-verify-form", 400),
         ("auth-reset-page", 404),
+        ("auth-openapi", 200),
+        ("auth-docs", 200),
         ("auth-healthz", 200),
     ],
 )
