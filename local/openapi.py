@@ -176,9 +176,16 @@ def _body(body: Body) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(body.required),
-        "properties": {member.name: dict(member.value.schema) for member in body.members},
+        "properties": {member.name: _text(member.value) for member in body.members},
         "additionalProperties": False,
     }
+
+
+def _text(value: Value) -> dict[str, Any]:
+    """A body's text: none holds NUL, and whoever may write anything is told so."""
+    schema = dict(value.schema)
+    is_free = not {"pattern", "format", "enum"} & set(schema)
+    return schema | ({"pattern": r"^[^\u0000]*$"} if is_free else {})
 
 
 def _responses(operation: Operation, *, is_head: bool, is_signed: bool) -> dict[str, Any]:
