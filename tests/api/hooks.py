@@ -67,7 +67,7 @@ KINDS: dict[str, dict[tuple[str, str], str]] = {
     "POST /v1/verifications/resend": {("body", "email"): "addresses"},
     "POST /v1/password-resets": {("body", "email"): "addresses"},
     "GET /v1/events/{event_id}": {("path", "event_id"): "events"},
-    "POST /verify": {("body", "link"): "links"},
+    "POST /verify": {("body", "link"): "links", ("body", "code"): "codes"},
     "GET /v1/messages/{id}": {("path", "id"): "messages"},
     "POST /v1/messages/{id}/retry": {("path", "id"): "failed"},
     "POST /v1/messages/{id}/resolve": {("path", "id"): "unknown"},

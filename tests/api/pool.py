@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ONCE = ("failed", "unknown", "resets", "closing", "fresh")
 _LINK = re.compile(r"https?://\S+/(verify|reset)#token=([A-Za-z0-9_-]{64})")
-_CODE = re.compile(r"^\s*(\d{6})\s*$", re.MULTILINE)
+_CODE = re.compile(r"[: ](\d{6})$", re.MULTILINE)
 _ANY = 40
 """How many there are of what can be used again and again."""
 
