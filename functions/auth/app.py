@@ -65,7 +65,7 @@ def sign_up(request: Request) -> Answer:
 @routes.post(
     "/v1/verifications",
     Operation(
-        bodies=(body(wire.TOKEN),),
+        bodies=(body(wire.TOKEN), body(wire.EMAIL, wire.CODE)),
         replies=(
             Reply(
                 200,
@@ -86,9 +86,14 @@ def sign_up(request: Request) -> Answer:
     ),
 )
 def verify(request: Request) -> Answer:
-    """A token from a mail, redeemed."""
-    token = request.fields()["token"]
-    verified = accounts.verify(database.application(), token=token)
+    """A token from a mail, redeemed; or the mail's code, with the address that it was sent to."""
+    fields = request.fields()
+    if "code" in fields:
+        verified = accounts.try_code(
+            database.application(), email=fields["email"], code=fields["code"]
+        )
+    else:
+        verified = accounts.verify(database.application(), token=fields["token"])
     logger.info("address verified", user_id=str(verified.user_id))
     return Answer(
         200,
@@ -214,7 +219,10 @@ def verify_page(request: Request) -> Answer:
 @routes.post(
     "/verify",
     Operation(
-        bodies=(body(wire.LINK, media_type=FORM),),
+        bodies=(
+            body(wire.LINK, media_type=FORM),
+            body(wire.EMAIL, wire.CODE, media_type=FORM),
+        ),
         parameters=(wire.REDIRECT, wire.ACCEPT_LANGUAGE),
         replies=(
             wire.page(200, "the address is proven; the same on every repeat"),
@@ -222,6 +230,7 @@ def verify_page(request: Request) -> Answer:
             wire.page(400, "`token-invalid`"),
             wire.page(410, "`token-expired` or `token-superseded`"),
             wire.page(422, "`invalid-field`"),
+            wire.page(429, "`too-many-requests`"),
             wire.page(429, "`too-many-requests`"),
             wire.page(500, "`internal-error`"),
             wire.page(503, "`unavailable`"),
@@ -231,8 +240,14 @@ def verify_page(request: Request) -> Answer:
 )
 def verify_form(request: Request) -> Answer:
     """The form of that page, for browsers without JavaScript; answered by a page."""
-    token = pages.token_in(request.fields()["link"])
-    verified = accounts.verify(database.application(), token=token)
+    fields = request.fields()
+    if "code" in fields:
+        verified = accounts.try_code(
+            database.application(), email=fields["email"], code=fields["code"]
+        )
+    else:
+        token = pages.token_in(fields["link"])
+        verified = accounts.verify(database.application(), token=token)
     logger.info("address verified", user_id=str(verified.user_id))
     onward = _onward(request)
     page = pages.verified(request.header("accept-language"), onward=onward)

@@ -152,6 +152,20 @@ def test_the_verification_mail_says_how_long_its_link_works(
         assert day not in body
 
 
+@pytest.mark.parametrize(("locale", "said"), [("en", "10 minutes"), ("de", "10 Minuten")])
+def test_the_verification_mail_shows_a_code_where_there_is_one(locale: str, said: str) -> None:
+    sample = OURS.sample("verify_email")
+    without = OURS.render("verify_email", locale, sample)
+    mail = OURS.render("verify_email", locale, sample | {"code": "042137"})
+    for body in (mail.text, Page(mail.html).text):
+        assert "042137" in body
+        assert said in body
+        assert sample["link"] in body
+    for body in (without.text, Page(without.html).text):
+        assert said not in body
+        assert "ode" not in re.findall(r"\b[Cc](ode)\b", body)
+
+
 @pytest.mark.parametrize(
     ("locale", "minutes", "said"),
     [

@@ -82,6 +82,22 @@ class World:
             " window_ends_at = now() - interval '1 hour'"
         )
 
+    def end_cooldowns_of_mail(self) -> None:
+        """The same, but for what counts tries of codes."""
+        self.owner.execute(
+            "UPDATE postlease.rate_limits SET window_started_at = now() - interval '2 hours',"
+            " window_ends_at = now() - interval '1 hour' WHERE message_id IS NOT NULL"
+        )
+
+    def dispatch(self, *, seconds_ago: int = 0) -> None:
+        """Let all mail that has not failed have left so long ago."""
+        self.owner.execute(
+            "UPDATE postlease.email_messages SET status = 'sent', provider = 'ses',"
+            " provider_message_id = 'p', sent_at = now(), finished_at = now(),"
+            " dispatched_at = now() - make_interval(secs => %s) WHERE failure_reason IS NULL",
+            [seconds_ago],
+        )
+
     def user(self, user_id: UUID) -> dict[str, Any]:
         """One user's row."""
         return self.rows("SELECT * FROM postlease.users WHERE id = %s", user_id)[0]
@@ -113,6 +129,22 @@ def open_database(world: World, application_conninfo: str) -> Iterator[Callable[
 def signed_up(world: World, database: Database) -> Callable[[str], accounts.SignUp]:
     """Signs an address up."""
     return lambda email: accounts.sign_up(database, email=email)
+
+
+@pytest.fixture
+def codes(world: World, environment: Callable[..., None]) -> None:
+    """Codes are on."""
+    environment(VERIFY_CODES="on")
+
+
+@pytest.fixture
+def mailed(
+    world: World, database: Database, signed_up: Callable[[str], accounts.SignUp], codes: None
+) -> accounts.SignUp:
+    """Somebody has signed up, and the mail with the code has left."""
+    answer = signed_up("ada@example.com")
+    world.dispatch()
+    return answer
 
 
 @pytest.fixture

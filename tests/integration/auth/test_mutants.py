@@ -25,6 +25,7 @@ REDEEMING = "postlease.accounts.redeeming"
 VERIFYING = "postlease.accounts.verifying"
 RESETTING = "postlease.accounts.resetting"
 CHANGING = "postlease.accounts.changing"
+CODES = "postlease.accounts.codes"
 ENQUEUEING = "postlease.outbox.enqueueing"
 EVENTS = "postlease.accounts.events"
 
@@ -253,6 +254,63 @@ MUTANTS = [
         "REDEEM_RESET",
         " AND expires_at > now()",
         "auth.test_resetting.test_an_expired_reset_changes_nothing",
+    ),
+    # codes: few tries, of the newest token, for ten minutes
+    Mutant(
+        CODES,
+        "FIND_CODE",
+        "u.email_canonical = %(canonical)s AND ",
+        "auth.test_codes.test_a_code_serves_its_own_address_and_purpose",
+    ),
+    Mutant(
+        CODES,
+        "FIND_CODE",
+        "t.purpose = 'verify_email' AND ",
+        "auth.test_codes.test_a_code_serves_its_own_address_and_purpose",
+    ),
+    Mutant(
+        CODES,
+        "FIND_CODE",
+        " DESC",
+        "auth.test_codes.test_only_the_newest_redeemed_code_is_asked",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "t.id = %(id)s AND ",
+        "auth.test_codes.test_one_account_s_tries_are_not_another_s",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "t.code_attempts < %(tries)s",
+        "auth.test_codes.test_five_wrong_tries_end_the_code_and_never_the_link",
+        "true",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        " AND t.expires_at > now()",
+        "auth.test_codes.test_an_expired_token_has_no_code_even_if_redeemed",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "m.token_id = t.id AND ",
+        "auth.test_codes.test_a_code_that_was_not_mailed_yet_is_none",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        " - %(lifetime)s",
+        "auth.test_codes.test_a_code_is_good_for_ten_minutes_from_its_dispatch",
+        " - 2 * %(lifetime)s::interval",
+    ),
+    Mutant(
+        CODES,
+        "FIND_CODE",
+        " AND t.superseded_at IS NULL",
+        "auth.test_codes.test_a_superseded_token_has_no_code_even_if_verified",
     ),
     # changes of an account
     Mutant(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from postlease import outbox, suppression, tokens
+from postlease.model import TokenFacts
 from tests import arrange
 from tests.deployed import KEYS, PEPPER
 
@@ -77,6 +79,32 @@ def test_a_reset_s_link_leads_to_its_own_page_and_says_its_own_time(
     for body in (mail["text"], mail["html"]):
         assert f"https://mail.example.com/reset#token={token}" in body
         assert "25 minutes" in body
+
+
+@pytest.mark.parametrize("purpose", ["verify_email", "reset_password"])
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_a_verification_mail_shows_its_code_where_codes_are_on(
+    sweeps: Sweeps,
+    owner: Connection,
+    environment: Callable[..., None],
+    switch: str,
+    purpose: Purpose,
+) -> None:
+    environment(VERIFY_CODES=switch)
+    real_auth_message(owner, purpose=purpose)
+    [facts] = owner.execute(
+        "SELECT id, user_id, purpose, version, key_id, token_hash"
+        " FROM postlease.verification_tokens"
+    ).fetchall()
+    ring = tokens.KeyRing.from_secret(KEYS)
+    code = tokens.code_again(ring, TokenFacts(**facts))
+    sweeps.run()
+    [mail] = sweeps.inbox()
+    is_shown = switch == "on" and purpose == "verify_email"
+    for body in (mail["text"], mail["html"]):
+        assert bool(re.search(rf"\b{code}\b", body)) == is_shown
+    dump = owner.execute("SELECT m::text AS line FROM postlease.email_messages AS m").fetchall()
+    assert not re.search(rf"\b{code}\b", str(dump))
 
 
 def test_the_link_is_made_when_it_is_needed_and_only_there(

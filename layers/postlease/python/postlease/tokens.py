@@ -17,6 +17,7 @@ import hashlib
 import hmac
 import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -32,6 +33,9 @@ MINIMUM_SECRET_LENGTH = 43
 
 CODE_LENGTH = 6
 """Digits of a code."""
+
+CODE_LIFETIME = timedelta(minutes=10)
+"""How long a code is good for, from the moment that its mail may have left."""
 
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CURRENT = "current"
@@ -111,6 +115,20 @@ def derive_again(ring: KeyRing, facts: TokenFacts) -> str:
     if not matches(token, facts.token_hash):
         raise TokenMismatchError(facts.key_id)
     return token
+
+
+def code_again(ring: KeyRing, facts: TokenFacts) -> str:
+    """The code of a token issued earlier; TokenKeyUnknownError when the ring lacks its key.
+
+    There is no hash to prove it by: derive the token again first, which proves the key.
+    """
+    return code(
+        ring.key(facts.key_id),
+        purpose=facts.purpose,
+        token_id=facts.id,
+        version=facts.version,
+        user_id=facts.user_id,
+    )
 
 
 def token_hash(token: str) -> bytes:

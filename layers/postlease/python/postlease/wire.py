@@ -70,6 +70,14 @@ REDIRECT = Parameter(
 )
 ONWARD = text("one of the listed pages", format="uri")
 ACCEPT_LANGUAGE = Parameter("header", "Accept-Language", text("English or German"))
+CODE = Member(
+    "code",
+    text(
+        "the six digits in the mail, where it shows any; blanks and hyphens do not matter",
+        pattern="^[0-9]{6}$",
+        examples=["042137"],
+    ),
+)
 
 IDEMPOTENCY_KEY = Parameter(
     "header",

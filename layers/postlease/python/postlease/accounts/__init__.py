@@ -2,6 +2,7 @@
 
     signing_up   a user and the mail that proves the address; the mail again
     verifying    a verification token redeemed, once
+    codes        the same by six digits and an address, with few tries
     resetting    a mail with the right to set a new password; that right redeemed, once
     changing     another address; an account closed; links ended, since the password was changed
     admitting    how many requests one client may make
@@ -19,6 +20,7 @@ known. HTTP is not known here, but for the status that a stored answer is replay
 
 from postlease.accounts.admitting import admit
 from postlease.accounts.changing import Changed, change_address, close, revoke_resets
+from postlease.accounts.codes import try_code
 from postlease.accounts.events import Absence, Event, PublicStatus, event_status
 from postlease.accounts.resetting import Redeemed, redeem_reset, request_reset
 from postlease.accounts.signing_up import SignUp, resend_verification, sign_up
@@ -41,5 +43,6 @@ __all__ = [
     "resend_verification",
     "revoke_resets",
     "sign_up",
+    "try_code",
     "verify",
 ]

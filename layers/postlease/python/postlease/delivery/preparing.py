@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from postlease import addresses, attachments, mime, secret_store, suppression, tokens
-from postlease.errors import SenderNotAllowedError, TemplateError, TokenKeyUnknownError
+from postlease.errors import SenderNotAllowedError, TemplateError
 from postlease.model import Envelope, OutgoingMail
 from postlease.outbox import Addressee, Asked
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from postlease.config import Settings
-    from postlease.model import ClaimedMessage, TokenFacts
+    from postlease.model import ClaimedMessage
     from postlease.rendering import Templates
 
 _HOUR = timedelta(hours=1)
@@ -67,7 +67,14 @@ class Preparer:
         parameters = _parameters(message)
         if message.token is not None:
             lifetime = self._settings.token_lifetime(message.token.purpose)
-            parameters["link"] = self._link(message.token)
+            ring = self._ring_with(message.token.key_id)
+            token = tokens.derive_again(ring, message.token)
+            parameters["link"] = tokens.link(
+                self._settings.public_url, message.token.purpose, token
+            )
+            if message.token.purpose == "verify_email" and self._settings.verify_codes:
+                parameters["code"] = tokens.code_again(ring, message.token)
+                parameters["code_minutes"] = tokens.CODE_LIFETIME // _MINUTE
             parameters["valid_hours"] = lifetime // _HOUR
             parameters["valid_minutes"] = lifetime // _MINUTE
         rendered = self._templates.render(message.template, message.locale, parameters)
@@ -116,13 +123,10 @@ class Preparer:
             raise SenderNotAllowedError
         return sender
 
-    def _link(self, facts: TokenFacts) -> str:
-        try:
-            token = tokens.derive_again(self._key_ring(refresh=False), facts)
-        except TokenKeyUnknownError:
-            # A rotation may be younger than our copy of the secret: look once more.
-            token = tokens.derive_again(self._key_ring(refresh=True), facts)
-        return tokens.link(self._settings.public_url, facts.purpose, token)
+    def _ring_with(self, key_id: str) -> tokens.KeyRing:
+        ring = self._key_ring(refresh=False)
+        # A rotation may be younger than our copy of the secret: look once more.
+        return ring if key_id in ring.keys else self._key_ring(refresh=True)
 
     def _key_ring(self, *, refresh: bool) -> tokens.KeyRing:
         arn = self._settings.token_keys_secret_arn
