@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
@@ -162,6 +163,30 @@ def test_an_answer_that_does_not_come_leaves_the_button_to_try_again(
     browser.wait_for(CONFIRMED)
 
 
+@pytest.mark.parametrize(
+    ("status", "slug", "told"),
+    [
+        (429, "too-many-requests", "Please wait a few minutes"),
+        (503, "unavailable", "That did not work just now"),
+        (500, "internal-error", "That did not work just now"),
+    ],
+)
+def test_a_refusal_that_passes_is_told_and_leaves_the_button(
+    product: Product, browser: Browser, status: int, slug: str, told: str
+) -> None:
+    browser.open(f"{product.url}/verify#token={'A' * 64}")
+    browser.driver.execute_script(
+        "const [text, status] = arguments;"
+        "window.fetch = () => Promise.resolve(new Response(text, {status}));",
+        f'{{"type": "urn:postlease:problem:{slug}"}}',
+        status,
+    )
+    browser.click("button")
+    browser.wait_for_text(told)
+    assert browser.heading() == "Confirm your email address"
+    assert browser.find("button").is_enabled()
+
+
 def test_without_javascript_the_pasted_link_verifies(
     product: Product, open_browser: Callable[..., Browser]
 ) -> None:
@@ -177,6 +202,28 @@ def test_without_javascript_the_pasted_link_verifies(
     browser.wait_until(lambda: browser.heading() == CONFIRMED)
     assert product.rows("pasted@example.com")[0][0] is not None
     assert browser.complaints() == []
+
+
+def test_without_javascript_the_code_verifies_where_codes_are_on(
+    onward_product: Product, open_browser: Callable[..., Browser], application: str
+) -> None:
+    address = "code+tag@example.com"
+    onward_product.post("/v1/signups", {"email": address})
+    mail = onward_product.mail(address)
+    code = re.search(r"code.*: ([0-9]{6})$", mail, re.MULTILINE)
+    assert code
+    browser = open_browser(javascript=False)
+    browser.open(link_in(mail))
+    browser.tab_to("#email")
+    wrong = f"{(int(code[1]) + 1) % 1_000_000:06}"
+    browser.press(address, Keys.TAB, wrong, Keys.ENTER)
+    browser.wait_until(lambda: browser.heading() == "This code does not work")
+    assert onward_product.rows(address) == [(None, None, None)]
+    browser.find("#email").send_keys(address)
+    browser.find("#code").send_keys(code[1])
+    browser.click("button")
+    browser.wait_for_url(application)
+    assert onward_product.rows(address)[0][0] is not None
 
 
 def test_a_person_is_sent_on_to_the_application(

@@ -130,11 +130,43 @@ def test_a_stale_link_is_a_friendly_410_that_says_how_to_ask_again(
     assert "ask for it where you signed up" in reply.text
 
 
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_a_code_that_is_not_right_is_a_friendly_400(
+    api: Api, environment: Callable[..., None], token: str, switch: str
+) -> None:
+    environment(VERIFY_CODES=switch)
+    reply = send(api, email=ADDRESS, code="000000")
+    title = "This code does not work" if switch == "on" else "This link is not complete"
+    assert (reply.status, heading(reply)) == (400, title)
+    assert ('name="code"' in reply.text) == (switch == "on")
+    assert ADDRESS not in reply.text
+
+
+def test_an_address_that_is_none_is_a_friendly_422(
+    api: Api, environment: Callable[..., None]
+) -> None:
+    environment(VERIFY_CODES="on")
+    reply = send(api, email="<b>ada", code="000000")
+    assert (reply.status, heading(reply)) == (422, "Please check what you wrote")
+    assert "<b>" not in reply.text
+
+
 @pytest.mark.usefixtures("unreachable_database")
 def test_a_database_that_does_not_answer_is_told_by_a_page_with_retry_after(api: Api) -> None:
     reply = send(api, link="A" * 64)
     assert (reply.status, heading(reply)) == (503, "That did not work just now")
     assert reply.headers["retry-after"] == "2"
+
+
+def test_a_client_that_sends_too_many_forms_is_told_by_a_page(
+    api: Api, environment: Callable[..., None], token: str
+) -> None:
+    environment(CLIENT_LIMIT_PER_MINUTE="1")
+    send(api, link="x")
+    reply = send(api, link=token)
+    assert (reply.status, heading(reply)) == (429, "Too many tries")
+    assert int(reply.headers["retry-after"]) > 0
+    assert look(api, "/verify").status == 200
 
 
 def test_a_form_of_another_site_changes_nothing(api: Api, world: World, token: str) -> None:

@@ -29,9 +29,9 @@
     state.replaceChildren(words(name));
   }
 
-  function again() {
+  function again(name) {
     isBusy = false;
-    say("again");
+    say(name);
   }
 
   function answered(response) {
@@ -44,7 +44,7 @@
       if (/^token-(expired|superseded|invalid)$/.test(name)) {
         end(name);
       } else {
-        again();
+        again(name === "too-many-requests" ? name : "again");
       }
     });
   }
@@ -72,6 +72,8 @@
       body: JSON.stringify({ token: match[1] }),
       credentials: "omit",
       referrerPolicy: "no-referrer"
-    }).then(answered).catch(again);
+    }).then(answered).catch(function () {
+      again("again");
+    });
   });
 })();
