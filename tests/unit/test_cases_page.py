@@ -14,7 +14,20 @@ ROW = re.compile(r"^\| ([A-Z]{3}-\d\d) \| (.+?) \| (.+) \|$", re.MULTILINE)
 ROWS: dict[str, tuple[str, list[str]]] = {
     case: (words, re.findall(r"`([^`]+)`", tests)) for case, words, tests in ROW.findall(PAGE)
 }
-GROUPS = {"QUE": 5, "LSE": 6, "PSN": 4, "SES": 5, "DBL": 4, "SCH": 3, "VER": 7, "HTP": 4}
+GROUPS = {
+    "QUE": 5,
+    "LSE": 6,
+    "PSN": 4,
+    "SES": 5,
+    "DBL": 4,
+    "SCH": 3,
+    "VER": 7,
+    "HTP": 4,
+    "SGN": 5,
+    "RST": 5,
+    "RSD": 3,
+    "IDM": 3,
+}
 
 
 def named_in_docstrings() -> dict[str, set[str]]:

@@ -204,9 +204,9 @@ def test_parallel_sign_ups_of_one_address_are_one(
     key: Callable[[int], str | None],
 ) -> None:
     """Without keys, under one key, and under different keys (SGN-01, RSD-05, IDM-01)."""
-    processes = [open_database() for _ in range(20)]
+    processes = [open_database() for _ in range(50)]
     answers = together(
-        20,
+        50,
         lambda n: accounts.sign_up(processes[n], email=ADDRESS, idempotency_key=key(n)),
     )
     assert {(a.user_id, a.event_id, a.status) for a in answers} == {

@@ -12,6 +12,7 @@ from tests.integration.auth.conftest import EVENTS, Api, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.integration.auth.conftest import World
 
@@ -68,7 +69,6 @@ def test_the_flow_from_the_request_to_the_right_to_set_a_password(
 
 
 def test_every_address_is_answered_alike(api: Api, world: World) -> None:
-    """RST-06: the mail is the queue's; nothing about it can fail the answer."""
     for name in ("known", "verified"):
         api.call("POST", "/v1/signups", {"email": f"{name}@example.com"})
     api.call("POST", "/v1/verifications", {"token": world.tokens_of("verified@example.com")[0]})
@@ -78,6 +78,32 @@ def test_every_address_is_answered_alike(api: Api, world: World) -> None:
         for name in ("known", "unknown", "verified")
     ]
     assert len({(a.status, a.text, json.dumps(a.headers)) for a in answers}) == 1
+
+
+@pytest.mark.parametrize("fault", ["the queue is gone", "the template is broken"])
+def test_a_fault_behind_the_answer_looks_the_same_for_every_address(
+    api: Api, environment: Callable[..., None], world: World, tmp_path: Path, fault: str
+) -> None:
+    """RST-06: what fails later is retried from the outbox, and no answer tells of it."""
+    api.call("POST", "/v1/signups", {"email": "known@example.com"})
+    if fault == "the queue is gone":
+        nowhere = "http://127.0.0.1:9"
+        environment(DOORBELL_QUEUE_URL=f"{nowhere}/1/bell", AWS_ENDPOINT_URL_SQS=nowhere)
+    else:
+        broken = tmp_path / "reset_password" / "en"
+        broken.mkdir(parents=True)
+        (broken / "body.txt.j2").write_text("{{")
+        environment(TEMPLATES_DIRECTORY=str(tmp_path))
+    answers = [
+        api.call("POST", RESETS, {"email": f"{name}@example.com"}) for name in ("known", "unknown")
+    ]
+    assert {(a.status, a.text, json.dumps(a.headers)) for a in answers} == {
+        (202, '{"status": "accepted"}', json.dumps(answers[0].headers))
+    }
+    [mail] = world.rows(
+        "SELECT status FROM postlease.email_messages WHERE template = 'reset_password'"
+    )
+    assert mail["status"] == "pending"
 
 
 def test_a_stale_reset_says_why(api: Api, services: Services, world: World) -> None:

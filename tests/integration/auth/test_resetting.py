@@ -371,22 +371,3 @@ def test_a_late_mail_with_a_dead_reset_is_not_sent(
     }
     with database.transaction() as connection:
         assert outbox.backlog(connection).queued == 1  # the verification's
-
-
-def test_a_dump_verifies_nobody(
-    world: World, database: Database, reset: Callable[[], tuple[UUID, str]]
-) -> None:
-    import re  # noqa: PLC0415
-
-    _, token = reset()
-    redeem(database, token, "key")
-    world.end_cooldowns()
-    accounts.request_reset(database, email=ADDRESS)
-    live = [*world.tokens_of(ADDRESS), world.tokens_of(ADDRESS, "reset_password")[-1]]
-    dump = world.dump()
-    assert not [text for text in live if text in dump]
-    for text in set(re.findall(r"[A-Za-z0-9_+/=-]{6,}", dump)):
-        with pytest.raises(TokenError, match="token-invalid"):
-            accounts.verify(database, token=text)
-        with pytest.raises(TokenError, match="token-invalid"):
-            redeem(database, text)
