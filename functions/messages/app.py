@@ -11,7 +11,7 @@ from postlease.telemetry import logger
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-config.settings()  # what is missing stops the function here, by the variable's name
+settings = config.settings()  # what is missing stops the function here, by the variable's name
 
 routes = Router(is_signed=True)
 
@@ -42,7 +42,12 @@ def retry(request: Request) -> Answer:
 def resolve(request: Request) -> Answer:
     """An unknown outcome, settled by somebody who knows."""
     as_ = request.fields(required=("as",))["as"]
-    resolved = messages.resolve(database.application(), request.path_parameters["id"], as_=as_)
+    resolved = messages.resolve(
+        database.application(),
+        request.path_parameters["id"],
+        as_=as_,
+        grace=settings.times.unknown_grace,
+    )
     return _told("message resolved", request, resolved, resolved_as=as_)
 
 

@@ -680,6 +680,30 @@ MUTANTS = [
                 {},
             ),
             (
+                "%(as_sent)s OR m.lease_expires_at + %(grace)s::interval < now()",
+                "test_a_message_whose_caller_may_be_alive_is_not_resolved_as_failed",
+                "true",
+                {},
+            ),
+            (
+                " + %(grace)s::interval < now()",
+                "test_a_message_whose_caller_may_be_alive_is_not_resolved_as_failed",
+                " < now()",
+                {},
+            ),
+            (
+                "%(as_sent)s OR m.lease_expires_at + %(grace)s::interval < now()",
+                "test_a_message_that_was_sent_unheard_is_resolved_by_an_operator_s_word",
+                "%(as_sent)s",
+                {"as_sent": False},
+            ),
+            (
+                "%(as_sent)s OR m.lease_expires_at",
+                "test_a_message_is_resolved_as_sent_from_its_lease_s_end_on",
+                "m.lease_expires_at",
+                {},
+            ),
+            (
                 " AND m.dispatched_at IS NOT NULL",
                 "test_a_message_that_never_left_is_not_resolved",
                 "",

@@ -73,7 +73,8 @@ class ConflictError(PostleaseError):
 
     code is a stable slug: `idempotency-key-reused`, `idempotency-key-in-progress`,
     `constraint-violated`, and what stands against an operator's wish: `message-not-failed`,
-    `message-redacted`, `message-superseded`, `message-expired`, `message-not-unknown`.
+    `message-redacted`, `message-superseded`, `message-expired`, `message-still-open`,
+    `message-not-unknown`.
     """
 
     def __init__(self, code: str, detail: str) -> None:
