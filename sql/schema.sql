@@ -416,7 +416,7 @@ ALTER TABLE ONLY postlease.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY postlease.suppressions
-    ADD CONSTRAINT suppressions_pkey PRIMARY KEY (address_digest);
+    ADD CONSTRAINT suppressions_pkey PRIMARY KEY (address_digest, reason);
 
 ALTER TABLE ONLY postlease.users
     ADD CONSTRAINT users_email_canonical_key UNIQUE (email_canonical);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -203,6 +204,27 @@ MUTANTS = [
         "AUTHORIZE",
         "AND NOT (s.reason = 'complaint' AND h.priority = 0)",
         "test_authorize.test_a_complaint_does_not_suppress_auth_mail",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "AND NOT (s.reason = 'complaint' AND h.priority = 0)",
+        "test_authorize.test_a_complaint_lets_no_auth_mail_pass_a_bounce",
+        "AND h.priority > 0",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHERE s.address_digest = a.digest",
+        "test_authorize.test_a_suppressed_address_strikes_nobody_else",
+        "WHERE true",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHERE EXISTS (\n        SELECT FROM postlease.suppressions AS s\n        WHERE ",
+        "test_authorize.test_an_address_that_is_listed_for_several_reasons_is_struck_once",
+        "JOIN postlease.suppressions AS s ON (",
     ),
     Mutant(
         DISPATCHING,
@@ -532,17 +554,23 @@ MUTANTS = [
                 "true",
                 "test_a_bounce_of_long_ago_suppresses_nobody",
             ),
-            (
-                "SUPPRESS",
-                "s.expires_at <= now()\n   OR ",
-                "",
-                "test_an_operator_s_entry_stays_until_its_end",
+            *(
+                (
+                    "SUPPRESS",
+                    "WHERE coalesce(EXCLUDED.expires_at, 'infinity') > s.expires_at\n",
+                    "",
+                    test,
+                )
+                for test in (
+                    "test_a_doubled_bounce_changes_nothing",
+                    "test_an_entry_without_an_end_is_not_shortened",
+                )
             ),
             (
-                "SUPPRESS",
-                "WHERE s.expires_at <= now()",
-                "WHERE true OR s.expires_at <= now()",
-                "test_a_doubled_bounce_changes_nothing",
+                "SUPPRESS_OFTEN",
+                "WHERE coalesce(EXCLUDED.expires_at, 'infinity') > s.expires_at\n",
+                "",
+                "test_soft_bounces_do_not_shorten_what_a_hard_one_began",
             ),
             (
                 "SUPPRESS_OFTEN",
@@ -575,6 +603,23 @@ MUTANTS = [
                 "test_a_delivery_forgets_the_soft_bounces_before_it",
             ),
         )
+    ),
+    *(
+        Mutant(
+            SUPPRESSION,
+            "SUPPRESS",
+            fragment,
+            "feedback.test_suppressing."
+            "test_an_entry_that_ended_or_ends_earlier_is_replaced_by_one_of_its_reason",
+            replacement,
+            {"kind": "Complaint", "reason": "complaint", "ends_in": timedelta(days=days)},
+        )
+        for fragment, replacement in (
+            ("coalesce(EXCLUDED.expires_at, 'infinity')", "EXCLUDED.expires_at"),
+            ("'infinity')", "now())"),
+            ("SET expires_at = EXCLUDED.expires_at", "SET expires_at = s.expires_at"),
+        )
+        for days in ((-1, 1) if "now" not in replacement else (1,))
     ),
     *(
         Mutant(
