@@ -241,6 +241,19 @@ def test_an_unknown_message_that_ended_for_another_reason_is_sent_by_its_event(
     assert stored["dispatched_at"] == datetime.fromisoformat(first["dispatched_at"])
 
 
+def test_an_unknown_mail_that_a_newer_one_replaced_is_sent_by_its_event(
+    owner: Connection, application: Connection
+) -> None:
+    message_id, token_id = arrange.auth_message(owner)
+    arrange.dispatch(application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE + SECOND)
+    arrange.reap(application)
+    outbox.supersede(application, [token_id])
+    assert arrange.row(owner, message_id)["failure_reason"] == "superseded"
+    assert settle(application, message_id)
+    assert arrange.row(owner, message_id)["status"] == "sent"
+
+
 def test_a_message_that_failed_and_was_never_unknown_is_not_sent_by_an_event(
     owner: Connection, application: Connection
 ) -> None:

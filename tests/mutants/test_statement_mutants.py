@@ -510,6 +510,12 @@ MUTANTS = [
                 for reason in ("expired", "worker_lost", "attempts_exhausted", "rejected")
             ),
             (
+                "OR m.status = 'failed'",
+                "OR m.status = 'failed' AND m.failure_reason <> 'superseded'",
+                "test_an_unknown_mail_that_a_newer_one_replaced_is_sent_by_its_event",
+                {},
+            ),
+            (
                 "'attempt', %(attempt)s::integer, 'outcome', 'unknown'))",
                 "'attempt', %(attempt)s::integer))",
                 "test_a_message_that_failed_and_was_never_unknown_is_not_sent_by_an_event",
