@@ -135,15 +135,15 @@ def test_an_accepted_mail_is_recorded_after_its_lease_as_long_as_the_row_is_ours
 ) -> None:
     """The lease was over when the database came back; the grace, which keeps the row, was not."""
     environment(
-        CALL_BUDGET_SECONDS="1",
-        CONNECT_TIMEOUT_SECONDS="0.3",
-        READ_TIMEOUT_SECONDS="0.6",
+        CALL_BUDGET_SECONDS="4",
+        CONNECT_TIMEOUT_SECONDS="0.5",
+        READ_TIMEOUT_SECONDS="3",
         START_MARGIN_SECONDS="0.5",
-        LEASE_SECONDS="2",
+        LEASE_SECONDS="5",
         UNKNOWN_GRACE_SECONDS="40",
     )
     [message_id] = arrange.enqueue(owner)
-    sweeps.meets("slow", seconds=0.3)
+    sweeps.meets("slow", seconds=1.5)
     running = sweeps.start()
     assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
     with connect(owner_url) as blocker, blocker.transaction():
