@@ -58,14 +58,21 @@ def test_a_retried_message_has_all_its_attempts_and_a_key_of_its_own(
     message_id = fail(application)
     owner.execute(
         "UPDATE postlease.email_messages SET unknown_count = 1, reaped_count = 2,"
-        " blocked_at = now(), keyed_since = now()"
+        " blocked_at = now(), blocked_as = 'ses paused', keyed_since = now()"
     )
     assert outbox.retry(application, message_id) == "retried"
     stored = arrange.row(owner, message_id)
     assert (stored["status"], stored["failure_reason"]) == ("pending", None)
     assert (stored["retry_count"], stored["attempt_count"]) == (1, 1)
-    counts = ("unknown_count", "reaped_count", "blocked_at", "keyed_since", "finished_at")
-    assert [stored[name] for name in counts] == [0, 0, None, None, None]
+    counts = (
+        "unknown_count",
+        "reaped_count",
+        "blocked_at",
+        "blocked_as",
+        "keyed_since",
+        "finished_at",
+    )
+    assert [stored[name] for name in counts] == [0, 0, None, None, None, None]
     assert len(stored["attempts"]) == 1
     [message] = arrange.claim(application, owner="worker-b")
     assert (message.claim.attempt, message.retry_count) == (2, 1)

@@ -48,6 +48,11 @@ class DatabaseError(PostleaseError):
         self.sqlstate = sqlstate
         self.constraint = constraint
 
+    @property
+    def concerns_row(self) -> bool:
+        """Whether the row's own values were refused: repeating the statement cannot help."""
+        return self.sqlstate is None or self.sqlstate[:2] in {"22", "23"}
+
 
 class InvalidInputError(PostleaseError):
     """A field of a request is not acceptable. Nothing was stored.

@@ -107,6 +107,7 @@ WITH held AS MATERIALIZED (
         unknown_count = 0,
         reaped_count = 0,
         blocked_at = NULL,
+        blocked_as = NULL,
         keyed_since = NULL,
         dispatched_at = NULL,
         available_at = now(),
