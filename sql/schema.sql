@@ -69,6 +69,8 @@ CREATE TABLE postlease.email_messages (
     retry_count integer DEFAULT 0 NOT NULL,
     keyed_since timestamp with time zone,
     blocked_at timestamp with time zone,
+    blocked_as text,
+    CONSTRAINT email_messages_blocked_whole CHECK ((num_nonnulls(blocked_at, blocked_as) = ANY (ARRAY[0, 2]))),
     CONSTRAINT email_messages_counts CHECK (((attempt_count >= refunded_count) AND (refunded_count >= 0) AND (reaped_count >= 0) AND (unknown_count >= 0) AND (max_attempts > 0))),
     CONSTRAINT email_messages_delivery CHECK ((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text]))),
     CONSTRAINT email_messages_dispatch_named CHECK (((dispatched_at IS NULL) OR (provider IS NOT NULL))),
@@ -327,6 +329,7 @@ CREATE TABLE postlease.provider_gates (
     next_slot_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     accepted_at timestamp with time zone,
+    throttled_by uuid,
     CONSTRAINT provider_gates_closed_whole CHECK ((num_nonnulls(closed_at, close_reason, probe_at) = ANY (ARRAY[0, 3]))),
     CONSTRAINT provider_gates_failures CHECK ((failures_in_a_row >= 0)),
     CONSTRAINT provider_gates_rate CHECK (((num_nonnulls(limit_per_second, rate_per_second) = ANY (ARRAY[0, 2])) AND (rate_per_second > (0)::double precision) AND (rate_per_second <= limit_per_second)))
@@ -416,7 +419,7 @@ ALTER TABLE ONLY postlease.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY postlease.suppressions
-    ADD CONSTRAINT suppressions_pkey PRIMARY KEY (address_digest);
+    ADD CONSTRAINT suppressions_pkey PRIMARY KEY (address_digest, reason);
 
 ALTER TABLE ONLY postlease.users
     ADD CONSTRAINT users_email_canonical_key UNIQUE (email_canonical);

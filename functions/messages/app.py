@@ -12,7 +12,7 @@ from postlease.telemetry import logger
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-config.settings()  # what is missing stops the function here, by the variable's name
+settings = config.settings()  # what is missing stops the function here, by the variable's name
 
 routes = Router(is_signed=True)
 
@@ -77,13 +77,22 @@ def retry(request: Request) -> Answer:
         parameters=(wire.MESSAGE_ID,),
         bodies=(body(Member("as", choice("sent", "failed"))),),
         replies=(Reply(200, "it is what the caller says", wire.MESSAGE_IN_FULL),),
-        problems=(problems.MESSAGE_UNKNOWN, problems.MESSAGE_NOT_UNKNOWN),
+        problems=(
+            problems.MESSAGE_UNKNOWN,
+            problems.MESSAGE_STILL_OPEN,
+            problems.MESSAGE_NOT_UNKNOWN,
+        ),
     ),
 )
 def resolve(request: Request) -> Answer:
     """An unknown outcome, settled by somebody who knows."""
     as_ = request.fields()["as"]
-    resolved = messages.resolve(database.application(), request.path_parameters["id"], as_=as_)
+    resolved = messages.resolve(
+        database.application(),
+        request.path_parameters["id"],
+        as_=as_,
+        grace=settings.times.unknown_grace,
+    )
     return _told("message resolved", request, resolved, resolved_as=as_)
 
 

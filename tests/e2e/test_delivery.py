@@ -106,6 +106,12 @@ def test_the_reaper_gives_back_what_a_killed_sweep_held(product: Stack, rows: Co
     assert len(mails) == len(set(mails)) == 5
 
 
+def sending(rows: Connection) -> set[str]:
+    """The events of the messages that somebody holds, or that were never heard of again."""
+    held = rows.execute("SELECT id FROM postlease.email_messages WHERE status = 'sending'")
+    return {event_id(row["id"]) for row in held}
+
+
 def test_a_sweep_killed_half_way_is_gone_on_with_from_there(
     product: Stack, rows: Connection
 ) -> None:
@@ -121,17 +127,15 @@ def test_a_sweep_killed_half_way_is_gone_on_with_from_there(
             assert product.provider.wait_for(accepted, seconds=30)
             assert product.kill("sweep")
             assert running.result().error is not None
-        under_way |= {
-            event_id(row["id"])
-            for row in rows.execute(
-                "SELECT id FROM postlease.email_messages WHERE status = 'sending'"
-            )
-        }
+        under_way |= sending(rows)
     assert 0 < len(under_way) < 50
     product.set_faults("accept")
-    pass_time(rows, 15)
-    product.invoke("reaper")
-    while arrange.statuses(rows).get("pending"):
+    while unfinished := {"pending", "sending"} & arrange.statuses(rows).keys():
+        if "sending" in unfinished:
+            # A call that a busy machine held up beyond its timeout is as unknown as a killed one's.
+            under_way |= sending(rows)
+            pass_time(rows, 15)
+            product.invoke("reaper")
         product.invoke("sweep")
     assert arrange.statuses(rows) == {"sent": 100}
     mails = Counter(mail["message_id"] for mail in product.inbox())

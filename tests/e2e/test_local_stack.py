@@ -128,6 +128,8 @@ class Dev:
     ) -> None:
         environment = os.environ | {"DATABASE_URL": server_url, "PORT": "0", "SCHEDULES": "off"}
         environment["PYTHONPATH"] = str(ROOT)
+        for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+            environment.pop(name, None)  # a make that is started by a make says where it works
         self.program = subprocess.Popen(
             command,
             cwd=ROOT,

@@ -208,6 +208,42 @@ def test_a_complaint_does_not_suppress_auth_mail(
     assert verdicts[message_id].word == "go"
 
 
+def test_a_complaint_lets_no_auth_mail_pass_a_bounce(
+    owner: Connection, application: Connection
+) -> None:
+    message_id, _ = arrange.auth_message(owner)
+    for reason in ("complaint", "bounce"):
+        suppress(owner, DIGEST, reason=reason)
+    [message] = arrange.claim(application)
+    addressees = (outbox.Addressee(DIGEST, is_to=True),)
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id].word == "suppressed"
+
+
+def test_an_address_that_is_listed_for_several_reasons_is_struck_once(
+    owner: Connection, application: Connection
+) -> None:
+    """It does not stand for the other recipient too."""
+    [message_id] = arrange.enqueue(owner, to=["a@example.com", "b@example.com"])
+    for reason in ("manual", "bounce"):
+        suppress(owner, DIGEST, reason=reason)
+    [message] = arrange.claim(application)
+    addressees = tuple(outbox.Addressee(digest, is_to=True) for digest in (DIGEST, OTHER_DIGEST))
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id] == outbox.Verdict("go", frozenset({DIGEST}))
+
+
+def test_a_suppressed_address_strikes_nobody_else(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    suppress(owner, OTHER_DIGEST)
+    [message] = arrange.claim(application)
+    addressees = (outbox.Addressee(DIGEST, is_to=True),)
+    verdicts = arrange.authorize(application, message.claim, addressees=addressees)
+    assert verdicts[message_id] == outbox.Verdict("go", frozenset())
+
+
 def test_each_message_of_a_batch_gets_its_own_verdict(
     owner: Connection, application: Connection
 ) -> None:

@@ -235,6 +235,41 @@ def test_a_probe_passes_a_closed_gate_and_is_not_the_message_that_closed_it(
     assert probe.claim.message_id == innocent
 
 
+def test_a_probe_is_what_waits_longest_whatever_its_class(
+    owner: Connection, application: Connection
+) -> None:
+    """Else two messages of a class that are always refused would keep the gate closed for all."""
+    [urgent] = arrange.enqueue(owner, priority=50)
+    bulk, later = arrange.enqueue(owner, 2, priority=100)
+    arrange.age(owner, bulk, timedelta(hours=1), "available_at")
+    close_gate(owner)
+    found = [
+        outbox.claim_probe(application, arrange.claimant(f"worker-{number}"), avoid=None)
+        for number in range(3)
+    ]
+    assert [probe and probe.claim.message_id for probe in found] == [bulk, urgent, later]
+
+
+def test_what_is_not_due_probes_nothing(owner: Connection, application: Connection) -> None:
+    [message_id] = arrange.enqueue(owner)
+    arrange.age(owner, message_id, timedelta(hours=-1), "available_at")
+    close_gate(owner)
+    assert outbox.claim_probe(application, arrange.claimant("worker-a"), avoid=None) is None
+
+
+def test_a_suspect_probes_last(owner: Connection, application: Connection) -> None:
+    suspect, other = arrange.enqueue(owner, 2)
+    arrange.claim(application)
+    arrange.end_lease(owner, suspect)
+    arrange.reap(application)
+    close_gate(owner)
+    found = [
+        outbox.claim_probe(application, arrange.claimant(f"worker-{number}"), avoid=None)
+        for number in range(2)
+    ]
+    assert [probe and probe.claim.message_id for probe in found] == [other, suspect]
+
+
 def test_the_message_that_closed_the_gate_probes_it_when_nothing_else_is_due(
     owner: Connection, application: Connection
 ) -> None:

@@ -226,11 +226,14 @@ def test_a_refusal_without_a_call_opens_nothing(application: Connection) -> None
     assert gate.look(application, "ses").closed is True
 
 
-def blocked_at(owner: Connection, message_id: UUID, ago: timedelta) -> None:
-    """Let a message have closed the gate so long ago."""
+def blocked_at(
+    owner: Connection, message_id: UUID, ago: timedelta, *, by: str = "ses identity"
+) -> None:
+    """Let a message have closed the gate so long ago, by that answer of that provider."""
     owner.execute(
-        "UPDATE postlease.email_messages SET blocked_at = now() - %s WHERE id = %s",
-        [ago, message_id],
+        "UPDATE postlease.email_messages SET blocked_at = now() - %s, blocked_as = %s"
+        " WHERE id = %s",
+        [ago, by, message_id],
     )
 
 
@@ -246,6 +249,29 @@ def test_a_closing_says_whether_others_passed_since_its_message_s_last_one(
         note(application, Accepted("p-1"), other, age=accepted_ago * SECOND)
     found = gate.note(application, "ses", culprit, Blocked("identity"), age=timedelta(0))
     assert found == gate.Closing(others_pass=others_pass)
+
+
+@pytest.mark.parametrize("by", ["smtp identity", "ses sending_paused"])
+def test_another_provider_s_answer_or_another_answer_is_another_trouble(
+    owner: Connection, application: Connection, by: str
+) -> None:
+    [culprit] = arrange.enqueue(owner)
+    gate.set_limit(application, "ses", 14)
+    blocked_at(owner, culprit, 10 * SECOND, by=by)
+    note(application, Accepted("p-1"))
+    found = gate.note(application, "ses", culprit, Blocked("identity"), age=timedelta(0))
+    assert found == gate.Closing(others_pass=False)
+
+
+def test_an_older_acceptance_that_is_told_later_takes_nothing_back(
+    owner: Connection, application: Connection
+) -> None:
+    gate.set_limit(application, "ses", 14)
+    note(application, Accepted("p-1"))
+    first = row(owner)["accepted_at"]
+    note(application, Unreachable("dns"))
+    note(application, Accepted("p-2"), age=11 * SECOND)
+    assert (row(owner)["accepted_at"], row(owner)["failures_in_a_row"]) == (first, 0)
 
 
 def test_a_message_s_first_closing_is_not_its_own_trouble(
@@ -348,8 +374,8 @@ def test_a_rate_that_was_too_high_is_halved_once_for_a_burst_and_comes_back(
 ) -> None:
     gate.set_limit(application, "ses", 16)
     arrange.pass_time(owner, pacing.BURST)
-    for _ in range(10):
-        note(application, Throttled("rate"))
+    for number in range(10):
+        note(application, Throttled("rate"), UUID(int=number))
     assert gate.look(application, "ses").rate_per_second == 8
     reserve(application)
     assert gate.look(application, "ses").rate_per_second == 8
@@ -371,10 +397,22 @@ def test_a_rate_is_not_halved_below_one_a_second_or_the_limit(
     owner: Connection, application: Connection, limit: float, least: float
 ) -> None:
     gate.set_limit(application, "ses", limit)
+    for number in range(6):
+        arrange.pass_time(owner, pacing.BURST)
+        note(application, Throttled("rate"), UUID(int=number))
+    assert gate.look(application, "ses").rate_per_second == least
+
+
+def test_one_message_that_is_refused_whenever_it_comes_halves_the_rate_once(
+    owner: Connection, application: Connection
+) -> None:
+    gate.set_limit(application, "ses", 16)
     for _ in range(6):
         arrange.pass_time(owner, pacing.BURST)
         note(application, Throttled("rate"))
-    assert gate.look(application, "ses").rate_per_second == least
+    assert gate.look(application, "ses").rate_per_second == 8
+    note(application, Throttled("rate"), OTHER)
+    assert gate.look(application, "ses").rate_per_second == 4
 
 
 def test_a_new_limit_is_used_at_once_but_a_halved_rate_stays(

@@ -175,6 +175,28 @@ def test_a_hot_statement_reads_what_it_needs_and_no_history(queue: Connection, n
     assert ways_in(call, queue) == allowed
 
 
+def test_the_dispatch_check_looks_addresses_up_in_a_long_suppression_list(
+    populated: Connection, queue: Connection
+) -> None:
+    populated.execute(
+        "INSERT INTO postlease.suppressions (address_digest, reason)"
+        " SELECT sha256(n::text::bytea), reason FROM generate_series(1, %s) AS n"
+        " CROSS JOIN (VALUES ('bounce'), ('complaint')) AS r (reason)",
+        [HISTORY],
+    )
+    populated.execute("VACUUM ANALYZE postlease.suppressions")
+    explaining: Any = Explaining(queue)
+    try:
+        CALLS["authorize"][0](explaining)
+    finally:
+        populated.execute("TRUNCATE postlease.suppressions")
+    [plan] = explaining.plans
+    [scan] = [node for node in nodes(plan) if node.get("Relation Name") == "suppressions"]
+    assert scan["Node Type"] in {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
+    [lookup] = [node for node in nodes(scan) if node.get("Index Name") == "suppressions_pkey"]
+    assert "address_digest" in lookup["Index Cond"]
+
+
 def test_the_reading_of_plans_sees_a_scan_of_the_whole_table(queue: Connection) -> None:
     def scan(connection: Any) -> None:
         connection.execute("SELECT FROM postlease.email_messages WHERE provider = 'ses'")

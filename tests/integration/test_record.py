@@ -204,17 +204,20 @@ def test_when_a_message_last_closed_the_gate_is_kept(
                 message.claim,
                 "pending",
                 "blocked",
+                code="identity",
                 refunded=True,
                 closed_gate=message.claim.message_id == culprit,
             )
-            for message in arrange.claim(application, 2, owner=owner_name)
+            for message in arrange.dispatch(application, 2, owner=owner_name)
         ]
         assert len(outbox.record(application, blocked)) == 2
     assert arrange.row(owner, culprit)["blocked_at"] == ended_at(owner, culprit)
+    assert arrange.row(owner, culprit)["blocked_as"] == "ses identity"
     assert arrange.row(owner, other)["blocked_at"] is None
     met_it = [
-        Settlement(message.claim, "pending", "blocked", refunded=True)
+        Settlement(message.claim, "pending", "blocked", code="paused", refunded=True)
         for message in arrange.claim(application, 2, owner="worker-c")
     ]
     outbox.record(application, met_it)
+    assert arrange.row(owner, culprit)["blocked_as"] == "ses identity"
     assert arrange.row(owner, culprit)["blocked_at"] < ended_at(owner, culprit)

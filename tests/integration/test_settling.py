@@ -133,20 +133,29 @@ def test_a_message_that_was_claimed_again_is_not_sent_again(
     first = unknown(owner, application)
     [second] = arrange.claim(application, owner="worker-b")
     assert settle(application, first.claim.message_id, attempt=1)
-    assert arrange.row(owner, first.claim.message_id)["status"] == "sent"
+    stored = arrange.row(owner, first.claim.message_id)
+    assert stored["status"] == "sent"
+    assert [entry["outcome"] for entry in stored["attempts"]] == ["unknown", "accepted"]
     assert arrange.authorize(application, second.claim) == {}
     assert outbox.record(application, [arrange.sent(second.claim)]) == frozenset()
 
 
-def test_an_older_event_leaves_a_newer_call_that_has_left_alone(
+def test_an_older_event_ends_a_message_whose_newer_call_has_left(
     owner: Connection, application: Connection
 ) -> None:
+    """It was accepted: whatever becomes of the newer call, there must be no third one."""
     first = unknown(owner, application)
+    message_id = first.claim.message_id
     [second] = arrange.dispatch(application, owner="worker-b")
-    before = arrange.row(owner, first.claim.message_id)
-    assert not settle(application, first.claim.message_id, attempt=1)
-    assert arrange.row(owner, first.claim.message_id) == before
-    assert settle(application, first.claim.message_id, attempt=second.claim.attempt)
+    assert settle(application, message_id, attempt=1)
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["lease_owner"]) == ("sent", None)
+    told = [(e["attempt"], e["outcome"], e["code"]) for e in stored["attempts"]]
+    assert told == [(1, "unknown", None), (2, "unknown", "overtaken"), (1, "accepted", "event")]
+    assert stored["attempts"][1]["owner"] == "worker-b"
+    assert stored["dispatched_at"] < datetime.fromisoformat(stored["attempts"][1]["dispatched_at"])
+    assert outbox.record(application, [arrange.sent(second.claim)]) == frozenset()
+    assert not settle(application, message_id, attempt=second.claim.attempt)
 
 
 @pytest.mark.parametrize("attempt", [1, 3])
@@ -239,6 +248,19 @@ def test_an_unknown_message_that_ended_for_another_reason_is_sent_by_its_event(
     # What stands beside the provider's id is the call that it names.
     assert stored["provider"] == last["provider"] == "ses"
     assert stored["dispatched_at"] == datetime.fromisoformat(first["dispatched_at"])
+
+
+def test_an_unknown_mail_that_a_newer_one_replaced_is_sent_by_its_event(
+    owner: Connection, application: Connection
+) -> None:
+    message_id, token_id = arrange.auth_message(owner)
+    arrange.dispatch(application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE + SECOND)
+    arrange.reap(application)
+    outbox.supersede(application, [token_id])
+    assert arrange.row(owner, message_id)["failure_reason"] == "superseded"
+    assert settle(application, message_id)
+    assert arrange.row(owner, message_id)["status"] == "sent"
 
 
 def test_a_message_that_failed_and_was_never_unknown_is_not_sent_by_an_event(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -207,6 +208,27 @@ MUTANTS = [
     Mutant(
         DISPATCHING,
         "AUTHORIZE",
+        "AND NOT (s.reason = 'complaint' AND h.priority = 0)",
+        "test_authorize.test_a_complaint_lets_no_auth_mail_pass_a_bounce",
+        "AND h.priority > 0",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHERE s.address_digest = a.digest",
+        "test_authorize.test_a_suppressed_address_strikes_nobody_else",
+        "WHERE true",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
+        "WHERE EXISTS (\n        SELECT FROM postlease.suppressions AS s\n        WHERE ",
+        "test_authorize.test_an_address_that_is_listed_for_several_reasons_is_struck_once",
+        "JOIN postlease.suppressions AS s ON (",
+    ),
+    Mutant(
+        DISPATCHING,
+        "AUTHORIZE",
         "WHEN h.lease_expires_at < now() + %(needed)s::interval THEN 'no_room'",
         "test_authorize.test_a_lease_without_room_for_the_call_hands_the_message_back",
     ),
@@ -331,15 +353,44 @@ MUTANTS = [
     Mutant(
         CLAIMING,
         "CLAIM",
-        "WHERE %(probing)s OR NOT EXISTS",
+        "WHERE NOT EXISTS",
         "test_claim.test_a_closed_gate_lets_nothing_be_claimed",
-        "WHERE true OR %(probing)s OR NOT EXISTS",
+        "WHERE true OR NOT EXISTS",
     ),
-    Mutant(
-        CLAIMING,
-        "CLAIM",
-        "AND m.id IS DISTINCT FROM %(avoid)s::uuid",
-        "test_claim.test_a_probe_passes_a_closed_gate_and_is_not_the_message_that_closed_it",
+    *(
+        Mutant(CLAIMING, "CLAIM_PROBE", fragment, f"test_claim.{test}", replacement)
+        for fragment, replacement, test in (
+            (
+                "AND m.id IS DISTINCT FROM %(avoid)s::uuid",
+                "",
+                "test_a_probe_passes_a_closed_gate_and_is_not_the_message_that_closed_it",
+            ),
+            (
+                "ORDER BY picked.available_at, picked.id",
+                "",
+                "test_a_probe_is_what_waits_longest_whatever_its_class",
+            ),
+            (
+                "        ORDER BY m.available_at, m.id\n",
+                "        ORDER BY m.available_at DESC, m.id\n",
+                "test_a_probe_is_what_waits_longest_whatever_its_class",
+            ),
+            (
+                "AND m.available_at <= now()",
+                "",
+                "test_what_is_not_due_probes_nothing",
+            ),
+            (
+                "AND (m.reaped_count > 0) = %(suspects)s",
+                "",
+                "test_a_suspect_probes_last",
+            ),
+            (
+                "AND m.status = 'pending'\n          AND (m",
+                "AND (m",
+                "test_a_probe_is_what_waits_longest_whatever_its_class",
+            ),
+        )
     ),
     Mutant(
         CLAIMING,
@@ -454,38 +505,56 @@ MUTANTS = [
                 "test_an_event_of_an_attempt_that_was_never_made_changes_nothing",
                 {},
             ),
+            *(
+                ("AND m.status <> 'sent'", f"AND m.status NOT IN ('sent', {left_out})", test, given)
+                for left_out, test, given in (
+                    (
+                        "'pending'",
+                        "test_an_unknown_message_that_waits_is_sent_by_its_event_and_not_claimed_again",
+                        {},
+                    ),
+                    ("'sending'", "test_a_message_that_was_claimed_again_is_not_sent_again", {}),
+                    ("'failed'", "test_an_unknown_message_that_failed_is_sent_by_its_event", {}),
+                )
+            ),
             (
-                "(m.status = 'pending'\n",
-                "(false\n",
-                "test_an_unknown_message_that_waits_is_sent_by_its_event_and_not_claimed_again",
+                "AND m.status <> 'sent'",
+                "AND (m.status <> 'sending' OR m.dispatched_at IS NULL)",
+                "test_an_older_event_ends_a_message_whose_newer_call_has_left",
                 {},
             ),
             (
-                "OR m.status = 'sending' AND m.dispatched_at IS NULL",
+                "AND m.status <> 'sent'",
                 "",
+                "test_an_older_event_ends_a_message_whose_newer_call_has_left",
+                {},
+            ),
+            (
+                "WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL\n",
+                "WHEN false\n",
+                "test_an_older_event_ends_a_message_whose_newer_call_has_left",
+                {},
+            ),
+            (
+                "WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL\n",
+                "WHEN m.status = 'sending'\n",
                 "test_a_message_that_was_claimed_again_is_not_sent_again",
-                {},
-            ),
-            (
-                " AND m.dispatched_at IS NULL",
-                "",
-                "test_an_older_event_leaves_a_newer_call_that_has_left_alone",
-                {},
-            ),
-            (
-                "OR m.status = 'failed'",
-                "",
-                "test_an_unknown_message_that_failed_is_sent_by_its_event",
                 {},
             ),
             *(
                 (
-                    "OR m.status = 'failed'",
-                    "OR m.status = 'failed' AND m.failure_reason = 'outcome_unknown'",
+                    "AND m.status <> 'sent'",
+                    "AND coalesce(m.failure_reason, 'outcome_unknown') = 'outcome_unknown'",
                     "test_an_unknown_message_that_ended_for_another_reason_is_sent_by_its_event",
                     {"reason": reason},
                 )
                 for reason in ("expired", "worker_lost", "attempts_exhausted", "rejected")
+            ),
+            (
+                "AND m.status <> 'sent'",
+                "AND m.status <> 'sent' AND m.failure_reason IS DISTINCT FROM 'superseded'",
+                "test_an_unknown_mail_that_a_newer_one_replaced_is_sent_by_its_event",
+                {},
             ),
             (
                 "'attempt', %(attempt)s::integer, 'outcome', 'unknown'))",
@@ -509,8 +578,8 @@ MUTANTS = [
                 {},
             ),
             (
-                "postlease.attempts_kept(m.attempts)",
-                "m.attempts",
+                "postlease.attempts_kept(CASE\n",
+                "(CASE\n",
                 "test_the_last_twenty_entries_are_kept",
                 {},
             ),
@@ -532,17 +601,23 @@ MUTANTS = [
                 "true",
                 "test_a_bounce_of_long_ago_suppresses_nobody",
             ),
-            (
-                "SUPPRESS",
-                "s.expires_at <= now()\n   OR ",
-                "",
-                "test_an_operator_s_entry_stays_until_its_end",
+            *(
+                (
+                    "SUPPRESS",
+                    "WHERE coalesce(EXCLUDED.expires_at, 'infinity') > s.expires_at\n",
+                    "",
+                    test,
+                )
+                for test in (
+                    "test_a_doubled_bounce_changes_nothing",
+                    "test_an_entry_without_an_end_is_not_shortened",
+                )
             ),
             (
-                "SUPPRESS",
-                "WHERE s.expires_at <= now()",
-                "WHERE true OR s.expires_at <= now()",
-                "test_a_doubled_bounce_changes_nothing",
+                "SUPPRESS_OFTEN",
+                "WHERE coalesce(EXCLUDED.expires_at, 'infinity') > s.expires_at\n",
+                "",
+                "test_soft_bounces_do_not_shorten_what_a_hard_one_began",
             ),
             (
                 "SUPPRESS_OFTEN",
@@ -575,6 +650,23 @@ MUTANTS = [
                 "test_a_delivery_forgets_the_soft_bounces_before_it",
             ),
         )
+    ),
+    *(
+        Mutant(
+            SUPPRESSION,
+            "SUPPRESS",
+            fragment,
+            "feedback.test_suppressing."
+            "test_an_entry_that_ended_or_ends_earlier_is_replaced_by_one_of_its_reason",
+            replacement,
+            {"kind": "Complaint", "reason": "complaint", "ends_in": timedelta(days=days)},
+        )
+        for fragment, replacement in (
+            ("coalesce(EXCLUDED.expires_at, 'infinity')", "EXCLUDED.expires_at"),
+            ("'infinity')", "now())"),
+            ("SET expires_at = EXCLUDED.expires_at", "SET expires_at = s.expires_at"),
+        )
+        for days in ((-1, 1) if "now" not in replacement else (1,))
     ),
     *(
         Mutant(
@@ -677,6 +769,30 @@ MUTANTS = [
                 " AND m.lease_expires_at < now()",
                 "test_a_message_under_a_running_lease_is_not_resolved",
                 "",
+                {},
+            ),
+            (
+                "%(as_sent)s OR m.lease_expires_at + %(grace)s::interval < now()",
+                "test_a_message_whose_caller_may_be_alive_is_not_resolved_as_failed",
+                "true",
+                {},
+            ),
+            (
+                " + %(grace)s::interval < now()",
+                "test_a_message_whose_caller_may_be_alive_is_not_resolved_as_failed",
+                " < now()",
+                {},
+            ),
+            (
+                "%(as_sent)s OR m.lease_expires_at + %(grace)s::interval < now()",
+                "test_a_message_that_was_sent_unheard_is_resolved_by_an_operator_s_word",
+                "%(as_sent)s",
+                {"as_sent": False},
+            ),
+            (
+                "%(as_sent)s OR m.lease_expires_at",
+                "test_a_message_is_resolved_as_sent_from_its_lease_s_end_on",
+                "m.lease_expires_at",
                 {},
             ),
             (
@@ -883,16 +999,23 @@ MUTANTS = [
             ),
             (
                 "OPEN",
-                "CASE WHEN %(accepted)s THEN c.began_at ELSE g.accepted_at END",
+                "greatest(g.accepted_at, c.began_at)",
                 "test_an_acceptance_in_good_times_is_noted_every_ten_seconds",
-                "CASE WHEN %(accepted)s THEN now() ELSE g.accepted_at END",
+                "now()",
                 {},
             ),
             (
                 "OPEN",
-                "CASE WHEN %(accepted)s THEN c.began_at ELSE g.accepted_at END",
-                "test_a_throttled_or_refused_probe_is_no_acceptance",
+                "greatest(g.accepted_at, c.began_at)",
+                "test_an_older_acceptance_that_is_told_later_takes_nothing_back",
                 "c.began_at",
+                {},
+            ),
+            (
+                "OPEN",
+                "CASE WHEN %(accepted)s\n",
+                "test_a_throttled_or_refused_probe_is_no_acceptance",
+                "CASE WHEN true\n",
                 {"answer": Throttled("rate")},
             ),
             (
@@ -918,17 +1041,24 @@ MUTANTS = [
             ),
             (
                 "CLOSE",
-                "WHERE m.id = %(message_id)s",
+                "WHERE m.id = %(message_id)s AND",
                 "test_a_closing_says_whether_others_passed_since_its_message_s_last_one",
-                "ORDER BY m.id DESC LIMIT 1",
+                "WHERE m.id <> %(message_id)s AND",
                 {"accepted_ago": 12, "others_pass": False},
             ),
             (
                 "CLOSE",
-                "SELECT m.blocked_at",
-                "test_a_message_s_first_closing_is_not_its_own_trouble",
-                "SELECT coalesce(m.blocked_at, '-infinity')",
-                {},
+                "%(provider)s || ' ' || %(reason)s",
+                "test_another_provider_s_answer_or_another_answer_is_another_trouble",
+                "'smtp ' || %(reason)s",
+                {"by": "smtp identity"},
+            ),
+            (
+                "CLOSE",
+                " AND m.blocked_as = %(provider)s || ' ' || %(reason)s",
+                "test_another_provider_s_answer_or_another_answer_is_another_trouble",
+                "",
+                {"by": "ses sending_paused"},
             ),
             (
                 "COUNT_FAILURE",
@@ -1014,6 +1144,20 @@ MUTANTS = [
             ),
             (
                 "HALVE_RATE",
+                "AND g.throttled_by IS DISTINCT FROM %(message_id)s",
+                "test_one_message_that_is_refused_whenever_it_comes_halves_the_rate_once",
+                "",
+                {},
+            ),
+            (
+                "HALVE_RATE",
+                "throttled_by = %(message_id)s,",
+                "test_one_message_that_is_refused_whenever_it_comes_halves_the_rate_once",
+                "",
+                {},
+            ),
+            (
+                "HALVE_RATE",
                 "g.provider = %(provider)s\n  AND ",
                 "test_one_provider_s_gate_is_not_another_s",
                 "",
@@ -1031,9 +1175,17 @@ MUTANTS = [
     Mutant(
         RECORDING,
         "RECORD",
-        "WHEN (%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END",
+        "(%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END",
         "test_record.test_when_a_message_last_closed_the_gate_is_kept",
-        "WHEN true THEN now() END",
+        "m.blocked_at IS NULL AND (%(closings)s::boolean[])[h.place]"
+        " THEN now() ELSE m.blocked_at END",
+    ),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "(%(codes)s::text[])[h.place] ELSE m.blocked_as END",
+        "test_record.test_when_a_message_last_closed_the_gate_is_kept",
+        "(%(codes)s::text[])[h.place] WHEN m.blocked_at IS NOT NULL THEN 'another' END",
     ),
     # supersede and look up
     Mutant(

@@ -9,6 +9,7 @@ import pytest
 
 from postlease import backoff
 from postlease.delivery import outcomes
+from postlease.errors import DatabaseError, PostleaseError, UnavailableError
 from postlease.gate import Closing
 from postlease.model import (
     Accepted,
@@ -132,7 +133,8 @@ def test_what_closes_the_gate_while_others_pass_is_rejected() -> None:
     [
         pytest.param(Blocked("identity"), Closing(others_pass=False), id="nobody passes"),
         pytest.param(Blocked("identity"), None, id="the gate was closed already"),
-        pytest.param(Blocked("daily_quota"), Closing(others_pass=True), id="too many recipients"),
+        pytest.param(Blocked("daily_quota"), Closing(others_pass=True), id="much for today"),
+        pytest.param(Blocked("monthly_quota"), Closing(others_pass=True), id="much for a month"),
         pytest.param(Unreachable("dns"), Closing(others_pass=True), id="nobody was there"),
     ],
 )
@@ -142,13 +144,55 @@ def test_what_may_not_be_the_message_s_own_trouble_is_left_as_it_is(
     assert outcomes.judge(outcome, closing) == outcome
 
 
-@pytest.mark.parametrize(("code", "noted"), [("identity", True), ("daily_quota", False)])
-def test_who_closed_the_gate_is_noted_unless_it_may_be_chance(code: str, *, noted: bool) -> None:
+@pytest.mark.parametrize("closing", [Closing(others_pass=False), None])
+def test_who_closed_the_gate_is_noted(closing: Closing | None) -> None:
     settlement = outcomes.settle(
-        message(), Blocked(code), template_version=None, chance=0.5, closed_gate=True
+        message(), Blocked("identity"), template_version=None, chance=0.5, closing=closing
     )
     assert settlement is not None
-    assert settlement.closed_gate is noted
+    assert settlement.closed_gate is (closing is not None)
+    assert settlement.delay == FIRST_STEP
+
+
+def test_what_is_too_much_for_a_quota_while_others_pass_waits_long() -> None:
+    settlement = outcomes.settle(
+        message(),
+        Blocked("daily_quota"),
+        template_version=None,
+        chance=0.5,
+        closing=Closing(others_pass=True),
+    )
+    assert settlement is not None
+    assert (settlement.status, settlement.refunded) == ("pending", True)
+    assert settlement.delay == outcomes.QUOTA_DELAY
+
+
+def test_what_is_refused_for_speed_again_and_again_comes_less_and_less_often() -> None:
+    waits = []
+    for refunded in range(7):
+        settlement = settle(Throttled("rate"), attempt=1 + refunded)
+        assert settlement is not None
+        assert settlement.delay is not None
+        waits.append(settlement.delay.total_seconds())
+    assert waits == [2, 4, 8, 16, 32, 32, 32]
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "refunded"),
+    [
+        (UnavailableError("away"), "handed_back", True),
+        (DatabaseError("42501", None), "handed_back", True),
+        (DatabaseError("23514", "some_rule"), "deferred", False),
+        (DatabaseError(None, None), "deferred", False),
+    ],
+    ids=["away", "refused to all", "refused for its row", "refused by the driver"],
+)
+def test_a_dispatch_check_that_fails_costs_only_what_is_its_message_s_fault(
+    error: PostleaseError, word: str, *, refunded: bool
+) -> None:
+    settlement = outcomes.unauthorized(message(), error, chance=0.5)
+    assert (settlement.status, settlement.outcome) == ("pending", word)
+    assert settlement.refunded is refunded
 
 
 def test_retries_wait_longer_each_time_and_then_the_same() -> None:

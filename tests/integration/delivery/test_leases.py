@@ -37,7 +37,7 @@ def test_a_row_that_is_deleted_during_its_call_is_told_and_not_sent_again(
 ) -> None:
     """QUE-07: accepted, and nowhere to record it."""
     [message_id] = arrange.enqueue(owner)
-    sweeps.meets("slow", seconds=0.5)
+    sweeps.meets("slow", seconds=1.5)
     running = sweeps.start()
     assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
     owner.execute("DELETE FROM postlease.email_messages WHERE id = %s", [message_id])

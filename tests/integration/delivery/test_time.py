@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from postlease.database import connect
+from postlease.delivery import draining
 from tests import arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pytest
 
     from postlease.database import Connection
     from tests.integration.delivery.conftest import Sweeps
@@ -87,12 +91,68 @@ def test_a_go_that_never_came_costs_nothing(
     assert arrange.row(owner, message_id)["status"] == "sent"
 
 
+def test_a_dispatch_check_that_is_refused_to_everybody_costs_no_message(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
+) -> None:
+    """A missing grant, say: it is not the message's fault, and no worker was lost over it."""
+    environment(
+        CALL_BUDGET_SECONDS="1",
+        CONNECT_TIMEOUT_SECONDS="0.3",
+        READ_TIMEOUT_SECONDS="0.5",
+        START_MARGIN_SECONDS="0.5",
+        LEASE_SECONDS="3",
+        UNKNOWN_GRACE_SECONDS="40",
+    )
+    ids = arrange.enqueue(owner, 3)
+    owner.execute("REVOKE SELECT ON postlease.suppressions FROM postlease_application")
+    try:
+        sweeps.run()
+    finally:
+        owner.execute("GRANT SELECT ON postlease.suppressions TO postlease_application")
+    for message_id in ids:
+        stored = arrange.row(owner, message_id)
+        assert (stored["status"], stored["reaped_count"]) == ("pending", 0)
+        assert stored["attempt_count"] == stored["refunded_count"] == 1
+    arrange.pass_time(owner, timedelta(minutes=1))
+    assert sweeps.run().counts["sent"] == 3
+
+
+def test_a_record_that_is_held_up_keeps_no_other_message_waiting(
+    sweeps: Sweeps,
+    owner: Connection,
+    owner_url: str,
+    environment: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not even while a suspect is due, which goes alone."""
+    monkeypatch.setattr(draining, "_SUSPECT_TURN_SECONDS", 0.5)
+    monkeypatch.setattr(draining, "_DRAIN_SECONDS", 0.5)
+    environment(SEND_SLOTS="4")
+    [held] = arrange.enqueue(owner)
+    sweeps.meets("slow", seconds=1.5)
+    running = sweeps.start(linger=30)
+    assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
+    with connect(owner_url) as blocker, blocker.transaction():
+        blocker.execute("SELECT FROM postlease.email_messages WHERE id = %s FOR UPDATE", [held])
+        sweeps.meets("accept")
+        suspect, *others = arrange.enqueue(owner, 4)
+        owner.execute(
+            "UPDATE postlease.email_messages SET reaped_count = 1 WHERE id = %s", [suspect]
+        )
+        deadline = time.monotonic() + 60
+        while {arrange.row(owner, message_id)["status"] for message_id in others} != {"sent"}:
+            assert time.monotonic() < deadline, "they wait for the record"
+            time.sleep(0.05)
+        assert arrange.row(owner, held)["status"] == "sending"
+    assert running.result().counts["sent"] == 5
+
+
 def test_a_late_record_changes_nothing_and_is_told(
     sweeps: Sweeps, owner: Connection, application: Connection
 ) -> None:
     """LSE-02: an answer long after its lease: both ids are logged, the row stands."""
     [message_id] = arrange.enqueue(owner, delivery="at_most_once")
-    sweeps.meets("slow", seconds=0.5)
+    sweeps.meets("slow", seconds=1.5)
     running = sweeps.start()
     assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
     arrange.end_lease(owner, message_id, ago=arrange.GRACE)
@@ -135,19 +195,19 @@ def test_an_accepted_mail_is_recorded_after_its_lease_as_long_as_the_row_is_ours
 ) -> None:
     """The lease was over when the database came back; the grace, which keeps the row, was not."""
     environment(
-        CALL_BUDGET_SECONDS="1",
-        CONNECT_TIMEOUT_SECONDS="0.3",
-        READ_TIMEOUT_SECONDS="0.6",
-        START_MARGIN_SECONDS="0.5",
-        LEASE_SECONDS="2",
+        CALL_BUDGET_SECONDS="3.5",
+        CONNECT_TIMEOUT_SECONDS="0.5",
+        READ_TIMEOUT_SECONDS="2.9",
+        START_MARGIN_SECONDS="0.1",
+        LEASE_SECONDS="6",
         UNKNOWN_GRACE_SECONDS="40",
     )
     [message_id] = arrange.enqueue(owner)
-    sweeps.meets("slow", seconds=0.3)
+    sweeps.meets("slow", seconds=1.5)
     running = sweeps.start()
     assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
     with connect(owner_url) as blocker, blocker.transaction():
-        blocker.execute("LOCK TABLE postlease.email_messages IN SHARE MODE")
+        blocker.execute("SELECT FROM postlease.email_messages FOR UPDATE")
         owner.execute(
             "SELECT pg_sleep(extract(epoch FROM lease_expires_at - now()) + 0.5)"
             " FROM postlease.email_messages"

@@ -187,6 +187,30 @@ def test_a_record_that_waits_for_a_lock_holds_up_nobody_else(
     assert arrange.statuses(owner) == {"sent": 4}
 
 
+def test_two_records_that_wait_for_locks_leave_every_other_request_its_turn(
+    hasty_writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    """Each try waits as long as the other's pause: one of the two is always ready to go first."""
+    arrange.enqueue(owner, 3)
+    *held, other = [message.claim for message in arrange.claim(application, 3)]
+    with ThreadPoolExecutor(2) as threads:
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute(
+                "SELECT FROM postlease.email_messages WHERE id = ANY (%s) FOR UPDATE",
+                [[claim.message_id for claim in held]],
+            )
+            waiting = [
+                threads.submit(hasty_writer.record, outcomes.handed_back(claim), until=late())
+                for claim in held
+            ]
+            wait_for_lock_wait(owner)
+            verdict = hasty_writer.authorize(outbox.Asked(other, ()), until=late())
+            assert verdict == outbox.Verdict("go", frozenset())
+            assert hasty_writer.ask_gate(other, lambda _: "told", until=late()) == "told"
+            assert not any(answer.done() for answer in waiting)
+        assert all(answer.result() for answer in waiting)
+
+
 def test_a_record_that_is_refused_again_and_again_holds_up_nobody_else(
     writer: Writer, owner: Connection, application: Connection
 ) -> None:

@@ -63,21 +63,30 @@ class Feedback:
             for event in events
         ]
 
-    def suppressed(self) -> dict[str, str]:
-        """Reason by the first eight characters of the digest, in hexadecimal."""
+    def suppressed(self) -> list[tuple[str, str]]:
+        """Each entry: eight characters of its digest, in hexadecimal, and its reason."""
         rows = self._owner.execute(
             "SELECT address_digest, reason FROM postlease.suppressions"
         ).fetchall()
-        return {row["address_digest"].hex()[:8]: row["reason"] for row in rows}
+        return [(row["address_digest"].hex()[:8], row["reason"]) for row in rows]
+
+    def entries(self, address: str = "reader0@example.com") -> dict[str, dict[str, Any]]:
+        """An address's entries in the list, by reason."""
+        rows = self._owner.execute(
+            "SELECT * FROM postlease.suppressions WHERE address_digest = %s", [key(address)]
+        ).fetchall()
+        by_reason = {row["reason"]: row for row in rows}
+        assert len(by_reason) == len(rows)
+        return by_reason
 
     def entry(self, address: str = "reader0@example.com") -> dict[str, Any] | None:
-        """An address's entry in the list."""
-        return self._owner.execute(
-            "SELECT * FROM postlease.suppressions WHERE address_digest = %s", [key(address)]
-        ).fetchone()
+        """The only entry of an address in the list."""
+        entries = self.entries(address)
+        assert len(entries) <= 1
+        return next(iter(entries.values()), None)
 
     def reason(self, address: str = "reader0@example.com") -> str | None:
-        """Why an address is in the list."""
+        """Why an address is in the list, for one reason alone."""
         entry = self.entry(address)
         return entry["reason"] if entry else None
 

@@ -95,7 +95,7 @@ def test_an_event_of_somebody_else_changes_nothing(
     [taken] = told_us.take(event)
     assert taken.word == "ignored"
     assert arrange.statuses(owner) == {"sending": 1}
-    assert told_us.suppressed() == {}
+    assert told_us.suppressed() == []
 
 
 def sending(enabled: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_one_event_suppresses_nobody_whom_it_does_not_name(
     told_us.take(*(soft(number) for number in range(suppression.SOFT_LIMIT)))
     owner.execute("DELETE FROM postlease.suppressions")
     told_us.take(soft(99, "another@example.com"))
-    assert told_us.suppressed() == {}
+    assert told_us.suppressed() == []
 
 
 def test_a_doubled_soft_bounce_counts_once(told_us: Feedback) -> None:
@@ -75,15 +75,15 @@ def test_a_doubled_soft_bounce_counts_once(told_us: Feedback) -> None:
 
 def test_soft_bounces_of_different_addresses_are_counted_apart(told_us: Feedback) -> None:
     told_us.take(*(soft(n, f"reader{n}@example.com") for n in range(suppression.SOFT_LIMIT)))
-    assert told_us.suppressed() == {}
+    assert told_us.suppressed() == []
 
 
 def test_soft_bounces_out_of_the_window_do_not_count(told_us: Feedback) -> None:
     old = suppression.SOFT_WINDOW + DAY
     told_us.take(*(at(soft(number), "bounce", old) for number in range(suppression.SOFT_LIMIT)))
-    assert told_us.suppressed() == {}
+    assert told_us.suppressed() == []
     told_us.take(*(soft(10 + number) for number in range(suppression.SOFT_LIMIT - 1)))
-    assert told_us.suppressed() == {}
+    assert told_us.suppressed() == []
 
 
 def test_a_delivery_forgets_the_soft_bounces_before_it(told_us: Feedback) -> None:
@@ -114,17 +114,21 @@ def test_a_complaint_suppresses_for_good(told_us: Feedback) -> None:
 @pytest.mark.parametrize(
     "order", list(itertools.permutations(("PermanentBounce", "Complaint", "soft")))
 )
-def test_neither_order_nor_repetition_matters(told_us: Feedback, order: Sequence[Any]) -> None:
-    """A complaint says that the mailbox exists, and what its owner wants."""
+def test_neither_order_nor_repetition_matters_and_no_event_hides_another(
+    told_us: Feedback, order: Sequence[Any]
+) -> None:
+    """Auth mail passes a complaint, but no bounce: the list must know of both."""
     for kind in order:
         for _ in range(2):
             if kind == "soft":
                 told_us.take(*(soft(number) for number in range(suppression.SOFT_LIMIT)))
             else:
                 told_us.take(told(kind))
-    entry = told_us.entry()
-    assert entry
-    assert (entry["reason"], entry["expires_at"]) == ("complaint", None)
+    entries = told_us.entries()
+    assert entries.keys() == {"bounce", "complaint"}
+    assert entries["complaint"]["expires_at"] is None
+    left = entries["bounce"]["expires_at"] - datetime.now(UTC)
+    assert suppression.HARD_LIFETIME - DAY < left <= suppression.HARD_LIFETIME
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations((DAY, 2 * DAY, 3 * DAY))))
@@ -146,9 +150,16 @@ def test_a_doubled_bounce_changes_nothing(told_us: Feedback) -> None:
     assert (taken.suppressed, told_us.entry()) == (0, before)
 
 
+def test_soft_bounces_do_not_shorten_what_a_hard_one_began(told_us: Feedback) -> None:
+    told_us.take(told("PermanentBounce"))
+    before = told_us.entry()
+    told_us.take(*(soft(number) for number in range(suppression.SOFT_LIMIT)))
+    assert told_us.entry() == before
+
+
 def test_a_bounce_of_long_ago_suppresses_nobody(told_us: Feedback) -> None:
     told_us.take(at(told("PermanentBounce"), "bounce", suppression.HARD_LIFETIME + DAY))
-    assert told_us.suppressed() == {}
+    assert told_us.suppressed() == []
 
 
 @pytest.mark.parametrize("stamp", [None, "2999-01-01T00:00:00Z"])
@@ -162,22 +173,54 @@ def test_a_time_that_is_none_or_to_come_counts_as_now(told_us: Feedback, stamp: 
     assert suppression.HARD_LIFETIME - DAY < left <= suppression.HARD_LIFETIME
 
 
-def test_an_operator_s_entry_stays_until_its_end(told_us: Feedback, owner: Connection) -> None:
+def test_events_stand_beside_an_operator_s_entry_and_change_nothing_of_it(
+    told_us: Feedback, owner: Connection
+) -> None:
     owner.execute(
         "INSERT INTO postlease.suppressions VALUES (%s, 'manual', now(), now() + interval '1 day')",
         [key(ADDRESS)],
     )
+    before = told_us.entry()
     told_us.take(told("PermanentBounce"), told("Complaint"))
-    assert told_us.reason() == "manual"
-    owner.execute("UPDATE postlease.suppressions SET expires_at = now() - interval '1 second'")
-    told_us.take(told("PermanentBounce"))
-    assert told_us.reason() == "bounce"
+    entries = told_us.entries()
+    assert entries.keys() == {"manual", "bounce", "complaint"}
+    assert entries["manual"] == before
+
+
+@pytest.mark.parametrize("ends_in", [-DAY, DAY])
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("PermanentBounce", "bounce"), ("Complaint", "complaint")]
+)
+def test_an_entry_that_ended_or_ends_earlier_is_replaced_by_one_of_its_reason(
+    told_us: Feedback, owner: Connection, kind: Any, reason: str, ends_in: timedelta
+) -> None:
+    owner.execute(
+        "INSERT INTO postlease.suppressions VALUES (%s, %s, now(), now() + %s)",
+        [key(ADDRESS), reason, ends_in],
+    )
+    [taken] = told_us.take(told(kind))
+    entry = told_us.entry()
+    assert entry
+    assert (taken.suppressed, entry["reason"]) == (1, reason)
+    if kind == "Complaint":
+        assert entry["expires_at"] is None
+    else:
+        assert entry["expires_at"] > datetime.now(UTC) + suppression.HARD_LIFETIME - DAY
+
+
+def test_an_entry_without_an_end_is_not_shortened(told_us: Feedback, owner: Connection) -> None:
+    owner.execute(
+        "INSERT INTO postlease.suppressions VALUES (%s, 'bounce', now(), NULL)", [key(ADDRESS)]
+    )
+    before = told_us.entry()
+    [taken] = told_us.take(told("PermanentBounce"))
+    assert (taken.suppressed, told_us.entry()) == (0, before)
 
 
 @pytest.mark.parametrize("kind", ["Send", "DeliveryDelay", "Reject", "Delivery"])
 def test_other_events_suppress_nobody(told_us: Feedback, kind: Any) -> None:
     told_us.take(told(kind))
-    assert (told_us.suppressed(), told_us.bounces()) == ({}, 0)
+    assert (told_us.suppressed(), told_us.bounces()) == ([], 0)
 
 
 def test_the_tables_hold_no_address(told_us: Feedback, owner: Connection) -> None:

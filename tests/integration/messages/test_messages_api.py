@@ -199,11 +199,26 @@ def test_what_cannot_be_retried_is_told_why(
     assert arrange.row(owner, message_id)["status"] == "failed"
 
 
+def test_a_message_whose_caller_may_be_alive_says_from_when_on_it_can_have_failed(
+    api: Api, owner: Connection, application: Connection
+) -> None:
+    message_id = unknown(owner, application)
+    path = f"/v1/messages/{event_id(message_id)}/resolve"
+    reply = api.call("POST", path, {"as": "failed"})
+    assert (reply.status, reply.problem) == (409, "message-still-open")
+    from_then_on = arrange.row(owner, message_id)["lease_expires_at"] + arrange.GRACE
+    assert f"as failed after {from_then_on.isoformat()}, as sent" in reply.json["detail"]
+    assert arrange.row(owner, message_id)["status"] == "sending"
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
+    assert api.call("POST", path, {"as": "failed"}).status == 200
+
+
 @pytest.mark.parametrize("word", ["sent", "failed"])
 def test_an_unknown_message_is_resolved(
     api: Api, owner: Connection, application: Connection, word: str
 ) -> None:
     message_id = unknown(owner, application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
     path = f"/v1/messages/{event_id(message_id)}/resolve"
     reply = api.call("POST", path, {"as": word})
     assert (reply.status, reply.json["status"], reply.json["unknown"]) == (200, word, False)

@@ -43,6 +43,10 @@ def lose(owner: Connection, application: Connection, **arguments: Any) -> UUID:
     return message_id
 
 
+def resolve(application: Connection, message_id: UUID, *, as_sent: bool) -> str | None:
+    return outbox.resolve(application, message_id, as_sent=as_sent, grace=arrange.GRACE)
+
+
 def search(application: Connection, limit: int = 100, **wanted: Any) -> list[UUID]:
     return [state.id for state in outbox.search(application, Wanted(**wanted), limit=limit)]
 
@@ -54,14 +58,21 @@ def test_a_retried_message_has_all_its_attempts_and_a_key_of_its_own(
     message_id = fail(application)
     owner.execute(
         "UPDATE postlease.email_messages SET unknown_count = 1, reaped_count = 2,"
-        " blocked_at = now(), keyed_since = now()"
+        " blocked_at = now(), blocked_as = 'ses paused', keyed_since = now()"
     )
     assert outbox.retry(application, message_id) == "retried"
     stored = arrange.row(owner, message_id)
     assert (stored["status"], stored["failure_reason"]) == ("pending", None)
     assert (stored["retry_count"], stored["attempt_count"]) == (1, 1)
-    counts = ("unknown_count", "reaped_count", "blocked_at", "keyed_since", "finished_at")
-    assert [stored[name] for name in counts] == [0, 0, None, None, None]
+    counts = (
+        "unknown_count",
+        "reaped_count",
+        "blocked_at",
+        "blocked_as",
+        "keyed_since",
+        "finished_at",
+    )
+    assert [stored[name] for name in counts] == [0, 0, None, None, None, None]
     assert len(stored["attempts"]) == 1
     [message] = arrange.claim(application, owner="worker-b")
     assert (message.claim.attempt, message.retry_count) == (2, 1)
@@ -166,7 +177,8 @@ def test_a_message_that_was_sent_unheard_is_resolved_by_an_operator_s_word(
     owner: Connection, application: Connection, *, as_sent: bool
 ) -> None:
     message_id = lose(owner, application)
-    assert outbox.resolve(application, message_id, as_sent=as_sent) == "resolved"
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
+    assert resolve(application, message_id, as_sent=as_sent) == "resolved"
     stored = arrange.row(owner, message_id)
     entry = stored["attempts"][-1]
     if as_sent:
@@ -187,7 +199,7 @@ def test_a_message_that_failed_as_unknown_is_resolved(
     message_id = lose(owner, application, delivery="at_most_once")
     arrange.end_lease(owner, message_id, ago=arrange.GRACE)
     arrange.reap(application)
-    assert outbox.resolve(application, message_id, as_sent=as_sent) == "resolved"
+    assert resolve(application, message_id, as_sent=as_sent) == "resolved"
     stored = arrange.row(owner, message_id)
     assert stored["status"] == status
     assert [entry["outcome"] for entry in stored["attempts"]] == ["unknown"] + (
@@ -208,7 +220,7 @@ def test_a_message_that_failed_later_than_it_became_unknown_is_resolved(
     refused = Settlement(second.claim, "failed", "rejected", code="no", failure_reason="rejected")
     outbox.record(application, [refused])
     before = arrange.row(owner, message_id)
-    assert outbox.resolve(application, message_id, as_sent=as_sent) == "resolved"
+    assert resolve(application, message_id, as_sent=as_sent) == "resolved"
     stored = arrange.row(owner, message_id)
     if not as_sent:
         assert stored == before
@@ -234,7 +246,7 @@ def test_of_several_unknown_attempts_the_newest_is_resolved(
     arrange.reap(application)
     full = [{"attempt": 0, "outcome": "deferred"}] * 18
     owner.execute("UPDATE postlease.email_messages SET attempts = %s || attempts", [Jsonb(full)])
-    assert outbox.resolve(application, message_id, as_sent=True) == "resolved"
+    assert resolve(application, message_id, as_sent=True) == "resolved"
     attempts = arrange.row(owner, message_id)["attempts"]
     assert len(attempts) == 20
     assert [entry["attempt"] for entry in attempts if entry["attempt"]] == [1, 2, 2]
@@ -247,7 +259,7 @@ def test_a_late_record_finds_a_failed_message_resolved_by_the_operator(
     [message] = arrange.dispatch(application)
     arrange.end_lease(owner, message_id, ago=arrange.GRACE + SECOND)
     arrange.reap(application)
-    outbox.resolve(application, message_id, as_sent=True)
+    resolve(application, message_id, as_sent=True)
     assert outbox.record(application, [arrange.sent(message.claim)]) == {message_id}
 
 
@@ -255,7 +267,8 @@ def test_the_provider_still_knows_better_than_an_operator_who_said_failed(
     owner: Connection, application: Connection
 ) -> None:
     message_id = lose(owner, application)
-    outbox.resolve(application, message_id, as_sent=False)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE)
+    resolve(application, message_id, as_sent=False)
     assert outbox.settle_accepted(
         application, message_id=message_id, attempt=1, provider_message_id="ses-1"
     )
@@ -268,9 +281,32 @@ def test_a_late_record_finds_its_acceptance_recorded_by_the_operator(
     [message_id] = arrange.enqueue(owner)
     [message] = arrange.dispatch(application)
     arrange.end_lease(owner, message_id)
-    outbox.resolve(application, message_id, as_sent=True)
+    resolve(application, message_id, as_sent=True)
     assert outbox.record(application, [arrange.sent(message.claim)]) == {message_id}
     assert len(arrange.row(owner, message_id)["attempts"]) == 1
+
+
+def test_a_message_whose_caller_may_be_alive_is_not_resolved_as_failed(
+    owner: Connection, application: Connection
+) -> None:
+    """The caller's late acceptance is still recorded, and nobody has retried the message."""
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.dispatch(application)
+    arrange.end_lease(owner, message_id, ago=arrange.GRACE - 2 * SECOND)
+    before = arrange.row(owner, message_id)
+    assert resolve(application, message_id, as_sent=False) == "still_open"
+    assert arrange.row(owner, message_id) == before
+    assert outbox.retry(application, message_id) == "not_failed"
+    assert outbox.record(application, [arrange.sent(message.claim)]) == {message_id}
+
+
+def test_a_message_is_resolved_as_sent_from_its_lease_s_end_on(
+    owner: Connection, application: Connection
+) -> None:
+    """Nothing is sent again then, and a late record of the same acceptance counts."""
+    message_id = lose(owner, application)
+    assert resolve(application, message_id, as_sent=True) == "resolved"
+    assert arrange.row(owner, message_id)["status"] == "sent"
 
 
 def test_a_message_under_a_running_lease_is_not_resolved(
@@ -279,7 +315,7 @@ def test_a_message_under_a_running_lease_is_not_resolved(
     """Its worker will say what became of it."""
     [message_id] = arrange.enqueue(owner)
     arrange.dispatch(application)
-    assert outbox.resolve(application, message_id, as_sent=True) == "not_unknown"
+    assert resolve(application, message_id, as_sent=True) == "not_unknown"
     assert arrange.row(owner, message_id)["status"] == "sending"
 
 
@@ -289,7 +325,7 @@ def test_a_message_that_never_left_is_not_resolved(
     [message_id] = arrange.enqueue(owner)
     arrange.claim(application)
     arrange.end_lease(owner, message_id)
-    assert outbox.resolve(application, message_id, as_sent=True) == "not_unknown"
+    assert resolve(application, message_id, as_sent=True) == "not_unknown"
     assert arrange.row(owner, message_id)["status"] == "sending"
 
 
@@ -304,7 +340,7 @@ def test_a_message_whose_outcome_is_known_is_not_resolved(
         [message] = arrange.dispatch(application)
         outbox.record(application, [arrange.sent(message.claim)])
     before = arrange.row(owner, message_id)
-    assert outbox.resolve(application, message_id, as_sent=False) == "not_unknown"
+    assert resolve(application, message_id, as_sent=False) == "not_unknown"
     assert arrange.row(owner, message_id) == before
 
 
@@ -344,7 +380,7 @@ def test_an_operator_does_not_overrule_a_record_that_came_first(
     with ThreadPoolExecutor(1) as threads:
         with one.transaction():
             outbox.record(one, [arrange.sent(message.claim)])
-            second = threads.submit(outbox.resolve, other, message_id, as_sent=False)
+            second = threads.submit(resolve, other, message_id, as_sent=False)
             wait_for_lock_wait(owner)
         assert second.result() == "not_unknown"
     assert arrange.row(owner, message_id)["status"] == "sent"

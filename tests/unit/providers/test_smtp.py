@@ -195,7 +195,7 @@ def test_time_spent_on_credentials_is_not_given_back() -> None:
         ({1: b"450 greylisted"}, Deferred("recipient_deferred"), False),
         ({0: b"550 unknown", 3: b"452 too many"}, Deferred("recipient_deferred"), False),
         ({1: b"421 closing"}, Unreachable("service_closing"), False),
-        ({1: b"454 Throttling failure"}, Throttled("rate_exceeded"), False),
+        ({1: b"454 Throttling failure"}, Deferred("recipient_deferred"), False),
         ({1: b"530 log in"}, Blocked("login_required"), False),
     ],
 )

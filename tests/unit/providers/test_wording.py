@@ -22,7 +22,10 @@ SENDER = "no-reply@example.com"
         ),
         (Step.RECIPIENT, 550, b"<daily.limit@example.net>: unknown", Rejected("recipient_refused")),
         (Step.RECIPIENT, 450, b"<throttle@example.net>: busy", Deferred("recipient_deferred")),
-        (Step.RECIPIENT, 451, b"daily quota reached", Blocked("daily_quota")),
+        (Step.RECIPIENT, 450, b"4.2.1 account disabled", Deferred("recipient_deferred")),
+        (Step.RECIPIENT, 452, b"4.2.2 daily quota reached", Deferred("recipient_deferred")),
+        (Step.RECIPIENT, 451, b"4.7.1 rate limit exceeded", Deferred("recipient_deferred")),
+        (Step.SENDER, 451, b"daily quota reached", Blocked("daily_quota")),
         (Step.TEXT, 550, b"account suspended", Blocked("account_suspended")),
         (
             Step.TEXT,

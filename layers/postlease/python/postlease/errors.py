@@ -49,6 +49,11 @@ class DatabaseError(PostleaseError):
         self.sqlstate = sqlstate
         self.constraint = constraint
 
+    @property
+    def concerns_row(self) -> bool:
+        """Whether the row's own values were refused: repeating the statement cannot help."""
+        return self.sqlstate is None or self.sqlstate[:2] in {"22", "23"}
+
 
 class InvalidInputError(PostleaseError):
     """A field of a request is not acceptable. Nothing was stored.
@@ -83,7 +88,7 @@ class ConflictError(PostleaseError):
     code is a stable slug: `idempotency-key-reused`, `idempotency-key-in-progress`,
     `constraint-violated`, `address-taken`, and what stands against an operator's wish:
     `message-not-failed`, `message-redacted`, `message-superseded`, `message-expired`,
-    `message-not-unknown`.
+    `message-still-open`, `message-not-unknown`.
     """
 
     def __init__(self, code: str, detail: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
@@ -48,6 +48,7 @@ _REFUSALS: dict[str, tuple[str, str]] = {
     "redacted": ("message-redacted", "Its content is not kept any more."),
     "superseded": ("message-superseded", "A newer mail took its place, or its link was used."),
     "expired": ("message-expired", "Its time, or that of its link, is over."),
+    "still_open": ("message-still-open", "Its call may still be under way."),
     "not_unknown": (
         "message-not-unknown",
         "Only a message whose outcome is unknown at this moment can be resolved.",
@@ -94,16 +95,22 @@ def retry(database: Database, wire_id: str) -> dict[str, Any] | None:
         return _detailed(connection, message_id)
 
 
-def resolve(database: Database, wire_id: str, *, as_: str) -> dict[str, Any] | None:
+def resolve(
+    database: Database, wire_id: str, *, as_: str, grace: timedelta
+) -> dict[str, Any] | None:
     """An unknown message, `sent` or `failed` by an operator's word; None if there is none.
 
-    ConflictError if its outcome is not unknown; nothing was changed then.
+    ConflictError if its outcome is not unknown, or if it is to be `failed` earlier than grace after
+    its lease's end, and then says from when on; nothing was changed then.
     """
     if as_ not in {"sent", "failed"}:
         raise InvalidInputError("/as", "must be `sent` or `failed`")
     message_id = _id(wire_id)
     with database.transaction() as connection:
-        _done(outbox.resolve(connection, message_id, as_sent=as_ == "sent"), "resolved")
+        word = outbox.resolve(connection, message_id, as_sent=as_ == "sent", grace=grace)
+        if word == "still_open":
+            raise _still_open(connection, message_id, grace)
+        _done(word, "resolved")
         return _detailed(connection, message_id)
 
 
@@ -111,6 +118,16 @@ def _done(word: RetryWord | ResolveWord | None, wanted: RetryWord | ResolveWord)
     """Nothing if the word is the wanted one, or None: then there is no message."""
     if word is not None and word != wanted:
         raise ConflictError(*_REFUSALS[word])
+
+
+def _still_open(connection: Connection, message_id: UUID, grace: timedelta) -> ConflictError:
+    """Why it cannot be resolved as failed yet. The row is locked: its lease is still the same."""
+    code, detail = _REFUSALS["still_open"]
+    state = outbox.find(connection, message_id)
+    if state and state.lease_expires_at:
+        until = (state.lease_expires_at + grace).isoformat()
+        detail = f"{detail} It can be resolved as failed after {until}, as sent at any time."
+    return ConflictError(code, detail)
 
 
 def _id(text: str) -> UUID:

@@ -133,6 +133,7 @@ MESSAGE_NOT_FAILED = Problem(409, "message-not-failed", "Conflict", "")
 MESSAGE_REDACTED = Problem(409, "message-redacted", "Conflict", "")
 MESSAGE_SUPERSEDED = Problem(409, "message-superseded", "Conflict", "")
 MESSAGE_EXPIRED = Problem(409, "message-expired", "Conflict", "")
+MESSAGE_STILL_OPEN = Problem(409, "message-still-open", "Conflict", "")
 MESSAGE_NOT_UNKNOWN = Problem(409, "message-not-unknown", "Conflict", "")
 
 _TOKENS = {

@@ -3,11 +3,12 @@
     hard bounce     suppressed at once, for 180 days
     soft bounces    the fifth within 30 days suppresses for 30 days; a delivery forgets them
     complaint       suppressed for good, but for auth mail
-    manual          an operator's entry; nothing here changes it before its end
+    manual          an operator's entry; nothing here makes or changes one
 
-An address has one entry. The stronger reason stays (manual, complaint, bounce), of equal ones the
-longer; times are the event's own. So neither order nor repetition of the events matters. The
-dispatch check (`outbox.authorize`) obeys the list; it is compared there, in the database.
+An address has an entry for each reason, so that a complaint, which auth mail passes, hides no
+bounce, which it does not. Of two entries of one reason the longer stays; times are the event's own.
+So neither order nor repetition of the events matters. The dispatch check (`outbox.authorize`) obeys
+the list; it is compared there, in the database.
 """
 
 from __future__ import annotations
@@ -29,14 +30,11 @@ SOFT_LIFETIME = timedelta(days=30)
 SOFT_LIMIT = 5
 SOFT_WINDOW = timedelta(days=30)
 
+# One that has ended is shorter than any that begins; one without an end is shorter than none.
 _KEEP: LiteralString = """
-ON CONFLICT (address_digest) DO UPDATE
-SET reason = EXCLUDED.reason, expires_at = EXCLUDED.expires_at
-WHERE s.expires_at <= now()
-   OR (array_position('{bounce,complaint,manual}', EXCLUDED.reason),
-       coalesce(EXCLUDED.expires_at, 'infinity'))
-    > (array_position('{bounce,complaint,manual}', s.reason),
-       coalesce(s.expires_at, 'infinity'))
+ON CONFLICT (address_digest, reason) DO UPDATE
+SET expires_at = EXCLUDED.expires_at
+WHERE coalesce(EXCLUDED.expires_at, 'infinity') > s.expires_at
 RETURNING s.address_digest
 """
 

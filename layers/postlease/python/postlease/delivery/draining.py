@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 _SUSPECT_TURN_SECONDS = 10.0
 
+_DRAIN_SECONDS = 5.0
+"""How long a run holds its breath for a message that must go alone: one call, or a record, that
+takes longer must not keep the others waiting."""
+
 _PROBE_TRIES = 5
 """Messages that one probe may use up without a call: after that the next interval probes."""
 
@@ -137,7 +141,8 @@ class Drain:
         self._suspects_at = now
         if not outbox.suspects_due(self._claims.connection()):
             return False
-        self._slots.drain()
+        if not self._slots.drain(_DRAIN_SECONDS):
+            return False
         found = self._start(threads, 1, suspects=True)
         self._slots.drain()
         return found
@@ -151,7 +156,8 @@ class Drain:
         state = self._gatekeeper.look(connection)
         if not state.probe_is_due or not outbox.waiting(connection):
             return False
-        self._slots.drain()
+        if not self._slots.drain(_DRAIN_SECONDS):
+            return False
         probe = gate.take_probe(connection, self._provider) if self._has_time() else None
         tries = 0
         while probe and tries < _PROBE_TRIES and self._has_time():

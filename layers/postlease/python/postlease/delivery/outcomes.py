@@ -10,7 +10,9 @@ from postlease import backoff
 from postlease.errors import (
     AttachmentError,
     ConfigurationError,
+    DatabaseError,
     InvalidInputError,
+    PostleaseError,
     SenderNotAllowedError,
     TemplateError,
     TokenKeyUnknownError,
@@ -38,18 +40,24 @@ THROTTLE_DELAY = timedelta(seconds=2)
 _NOT_ALLOWED = "sender_not_allowed"
 
 
-_COUNTS_RECIPIENTS = frozenset({"daily_quota"})
+_COUNTS_RECIPIENTS = frozenset({"daily_quota", "monthly_quota"})
 """Blocked for what is left of a number: a message with fewer recipients may still pass."""
+
+QUOTA_DELAY = timedelta(minutes=30)
+"""How long a message waits that is too large for what is left while others pass."""
+
+_THROTTLED_OFTEN = 4
 
 
 def judge(outcome: Outcome, closing: Closing | None) -> Outcome:
     """What outcome says of its message, knowing how it closed the provider's gate, if it did.
 
     The gate was closed by this message before, another's call was accepted since, and it is closed
-    by this one again: then it is this message's own trouble, and not the account's.
+    by this one again: then it is this message's own trouble, and not the account's. Of a quota it
+    may be too much today and not tomorrow.
     """
     match outcome:
-        case Blocked(code) if closing and closing.others_pass and _is_telling(code):
+        case Blocked(code) if closing and closing.others_pass and code not in _COUNTS_RECIPIENTS:
             return Rejected(code)
         case _:
             return outcome
@@ -61,7 +69,7 @@ def settle(
     *,
     template_version: str | None,
     chance: float,
-    closed_gate: bool = False,
+    closing: Closing | None = None,
 ) -> Settlement | None:
     """The settlement of message after outcome; None leaves an unknown one as it is.
 
@@ -84,12 +92,15 @@ def settle(
         case Unreachable(code):
             return _refunded(message, "unreachable", code, _short(chance))
         case Blocked(code):
-            return replace(
-                _refunded(message, "blocked", code, _short(chance)),
-                closed_gate=closed_gate and _is_telling(code),
-            )
+            own_trouble = closing is not None and closing.others_pass
+            delay = QUOTA_DELAY * (0.5 + chance) if own_trouble else _short(chance)
+            settlement = _refunded(message, "blocked", code, delay)
+            return replace(settlement, closed_gate=closing is not None)
         case Throttled(code):
-            return _refunded(message, "throttled", code, THROTTLE_DELAY * (0.5 + chance))
+            # Short at first: what is refused for speed whenever it comes must not always come.
+            doubled = min(message.claim.attempt - message.counted_attempts, _THROTTLED_OFTEN)
+            delay = THROTTLE_DELAY * 2**doubled * (0.5 + chance)
+            return _refunded(message, "throttled", code, delay)
         case Unknown():
             return None
         case _:
@@ -130,6 +141,20 @@ def unprepared(message: ClaimedMessage, error: Exception, *, chance: float) -> S
             return deferred(message, f"unexpected_{type(error).__name__}", chance=chance)
 
 
+def unauthorized(message: ClaimedMessage, error: PostleaseError, *, chance: float) -> Settlement:
+    """What becomes of message when the dispatch check could not be made: nothing has left.
+
+    What is wrong with the database is not the message's fault; what is wrong with its row is.
+    """
+    match error:
+        case UnavailableError():
+            return handed_back(message.claim)
+        case DatabaseError(concerns_row=False):
+            return _refunded(message, "handed_back", "database_refused", _short(chance))
+        case _:
+            return deferred(message, f"unexpected_{type(error).__name__}", chance=chance)
+
+
 def failed(
     claim: Claim, reason: FailureReason, *, outcome: str, code: str | None = None
 ) -> Settlement:
@@ -144,10 +169,6 @@ def handed_back(claim: Claim) -> Settlement:
 
 def _refunded(message: ClaimedMessage, word: str, code: str, delay: timedelta) -> Settlement:
     return Settlement(message.claim, "pending", word, code=code, delay=delay, refunded=True)
-
-
-def _is_telling(code: str) -> bool:
-    return code not in _COUNTS_RECIPIENTS
 
 
 def _short(chance: float) -> timedelta:

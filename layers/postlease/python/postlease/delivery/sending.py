@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postlease.delivery import outcomes
-from postlease.errors import PostleaseError, UnavailableError
+from postlease.errors import PostleaseError
 from postlease.model import Blocked, Outcome, Rejected, Settlement, Unknown
 from postlease.telemetry import logger, message_fields
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from postlease.providers import Provider
 
 
+_LAST_TRY_SECONDS = 5.0
+"""What the last try at a record may take, and the end of the run after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """Monotonic seconds at which a lease and its invocation end, by the worker's own clock.
@@ -39,6 +43,11 @@ class Deadline:
     def has_room(self, needed: timedelta) -> bool:
         """Whether a call that takes needed would end before both."""
         return time.monotonic() <= self.latest_start(needed)
+
+    @property
+    def latest_record(self) -> float:
+        """The monotonic second after which a record is not tried again: the run ends in order."""
+        return self.invocation_ends_at - _LAST_TRY_SECONDS
 
     def latest_start(self, needed: timedelta) -> float:
         """The monotonic second until which a call that takes needed may begin."""
@@ -91,9 +100,10 @@ class Sender:
             return None
         try:
             verdict = self._writer.authorize(prepared.asked, until=deadline.lease_ends_at)
-        except UnavailableError:
-            # Perhaps it was written that this may go; it has not, and costs nothing.
-            self._settle(message, outcomes.handed_back(message.claim), deadline)
+        except PostleaseError as error:
+            # Perhaps it was written that this may go, but nothing has left: the worker lives, and
+            # nobody may take it for one that died over this message.
+            self._settle(message, outcomes.unauthorized(message, error, chance=_chance()), deadline)
             return None
         if verdict is None:
             self._log("lease_lost", message, warning=True)
@@ -132,17 +142,19 @@ class Sender:
             message,
             outcome,
             template_version=prepared.template_version,
-            chance=random.random(),  # noqa: S311 - jitter, not a secret
-            closed_gate=closing is not None,
+            chance=_chance(),
+            closing=closing,
         )
         if settlement is None:
             self._log("unknown", message, {"code": getattr(outcome, "code", None)}, warning=True)
         else:
             self._settle(message, settlement, deadline)
-        if not isinstance(outcome, Blocked):
+        if closing and closing.others_pass:
             # A closing that was this message's own trouble is taken back as of now.
-            began_at = time.monotonic() if closing else started
-            self._note(message, outcome, deadline, began_at=began_at)
+            own_trouble = Rejected("closed the gate")
+            self._note(message, own_trouble, deadline, began_at=time.monotonic())
+        elif not isinstance(outcome, Blocked):
+            self._note(message, outcome, deadline, began_at=started)
         return outcome if not isinstance(outcome, Rejected) or outcome.is_answer else None
 
     def _note(
@@ -156,8 +168,7 @@ class Sender:
         try:
             return self._preparer.prepare(message)
         except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
-            chance = random.random()  # noqa: S311 - jitter, not a secret
-            settlement = outcomes.unprepared(message, error, chance=chance)
+            settlement = outcomes.unprepared(message, error, chance=_chance())
             if settlement.outcome == "deferred":
                 self._log("unexpected", message, {"code": settlement.code}, warning=True)
             return settlement
@@ -171,7 +182,7 @@ class Sender:
         }
         try:
             # Beyond the lease too: the claim fences it, and nobody knows better.
-            held = self._writer.record(settlement, until=deadline.invocation_ends_at)
+            held = self._writer.record(settlement, until=deadline.latest_record)
         except PostleaseError:
             held = False
         if not held:
@@ -198,6 +209,11 @@ class Sender:
         known = {name: value for name, value in (fields or {}).items() if value is not None}
         ids = message_fields(message, self._provider.name)
         write("attempt ended", extra=ids | {"outcome": word} | known)
+
+
+def _chance() -> float:
+    """Spreads waits; from 0 to 1."""
+    return random.random()  # noqa: S311 - jitter, not a secret
 
 
 def _milliseconds_waited(message: ClaimedMessage, deadline: Deadline) -> float:

@@ -35,10 +35,10 @@ class Slots:
             )
             return self._size - self._in_flight
 
-    def drain(self) -> None:
-        """Wait until nothing is in flight."""
+    def drain(self, seconds: float | None = None) -> bool:
+        """Wait until nothing is in flight, at most so long; whether that is so."""
         with self._changed:
-            self._changed.wait_for(lambda: self._in_flight == 0)
+            return self._changed.wait_for(lambda: self._in_flight == 0, seconds)
 
     def wait(self, seconds: float) -> None:
         """Wait for a message to end, at most so long."""

@@ -135,6 +135,7 @@ class Writer:
         self._gate_calls = _Line[_GateCall, Any](ask_gate, longest=1)
         self._asks = _Line[outbox.Asked, outbox.Verdict | None](authorize)
         self._lines: tuple[_Line[Any, Any], ...] = (self._records, self._gate_calls, self._asks)
+        self._owed: list[_Line[Any, Any]] = []
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def __enter__(self) -> Self:
@@ -193,8 +194,9 @@ class Writer:
         """Wait for a batch and take the most urgent line's; None when closed and nothing waits."""
         with self._wake:
             while True:
-                for line in self._lines:
+                for line in (*self._owed, *self._lines):
                     if batch := line.take():
+                        self._owed = [other for other in self._owed if other is not line]
                         return line, batch
                 ready_at = min(line.ready_at for line in self._lines)
                 if ready_at < math.inf:
@@ -211,20 +213,22 @@ class Writer:
         """
         try:
             result_of = line.write(self._database.connection(), [r.item for r in batch])
+            results = [result_of(request.claim.message_id) for request in batch]
         except UnavailableError as error:
             if not _is_busy(error):
                 self._database.discard()
             self._again(line, batch, error, alone=_is_busy(error))
         except Exception as error:  # noqa: BLE001 - one bad row must cost only itself
-            if len(batch) > 1 or _may_pass(error):
+            is_odd = isinstance(error, DatabaseError) and not error.concerns_row
+            if len(batch) > 1 or is_odd:
                 self._again(line, batch, error, alone=True)
             else:
                 known = isinstance(error, PostleaseError)
                 # A driver's own error may quote the row.
                 batch[0].answer.set_exception(error if known else _unexpected(error))
         else:
-            for request in batch:
-                request.answer.set_result(result_of(request.claim.message_id))
+            for request, result in zip(batch, results, strict=True):
+                request.answer.set_result(result)
 
     def _again(
         self,
@@ -237,6 +241,8 @@ class Writer:
         """Put back what still has time; the rest is answered with error."""
         now = time.monotonic()
         with self._wake:
+            # A try may have waited for a lock: before it is repeated, everybody else has a turn.
+            self._owed = [other for other in self._lines if other is not line]
             for request in batch:
                 if request.until <= now:
                     request.answer.set_exception(error)
@@ -251,11 +257,6 @@ class Writer:
 def _is_busy(error: UnavailableError) -> bool:
     """Whether a lock or the statement's time was the trouble: then perhaps one row's only."""
     return (error.sqlstate or "").startswith(_BUSY)
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether repeating may help: the row itself is not refused, as in class 22 or 23."""
-    return isinstance(error, DatabaseError) and (error.sqlstate or "22")[:2] not in {"22", "23"}
 
 
 def _unexpected(error: Exception) -> PostleaseError:

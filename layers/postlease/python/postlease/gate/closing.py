@@ -58,7 +58,8 @@ SET closed_at = NULL,
     probe_at = NULL,
     pause = %(pause)s::interval,
     failures_in_a_row = 0,
-    accepted_at = CASE WHEN %(accepted)s THEN c.began_at ELSE g.accepted_at END,
+    accepted_at = CASE WHEN %(accepted)s
+        THEN greatest(g.accepted_at, c.began_at) ELSE g.accepted_at END,
     updated_at = now()
 FROM (SELECT now() - %(age)s::interval) AS c (began_at)
 WHERE g.provider = %(provider)s
@@ -82,7 +83,8 @@ SET closed_at = now(),
     updated_at = now()
 WHERE g.closed_at IS NULL
 RETURNING coalesce(g.accepted_at > (
-    SELECT m.blocked_at FROM postlease.email_messages AS m WHERE m.id = %(message_id)s
+    SELECT m.blocked_at FROM postlease.email_messages AS m
+    WHERE m.id = %(message_id)s AND m.blocked_as = %(provider)s || ' ' || %(reason)s
 ), false) AS others_pass
 """
 
@@ -116,7 +118,8 @@ class GateState:
 class Closing:
     """That a call closed the gate.
 
-    others_pass: its message closed it once before, and a call that began later was accepted.
+    others_pass: its message closed it with the same answer before, and a call that began later was
+    accepted.
     """
 
     others_pass: bool
@@ -215,7 +218,7 @@ def note(
             return _count_failure(connection, provider)
         case Throttled():
             open_gate(connection, provider, age=age)
-            halve_rate(connection, provider)
+            halve_rate(connection, provider, message_id)
         case Accepted() | Deferred() | Rejected(is_answer=True):
             open_gate(connection, provider, age=age, accepted=isinstance(outcome, Accepted))
         case Rejected() | Unknown():

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, LiteralString
 from postlease.database import translated_errors
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from postlease.database import Connection
 
 SHARE = 0.95
@@ -52,9 +54,12 @@ HALVE_RATE: LiteralString = """-- gate.halve_rate
 UPDATE postlease.provider_gates AS g
 SET rate_per_second = greatest(g.rate_per_second / 2, least(g.limit_per_second, 1)),
     rate_changed_at = now(),
+    throttled_by = %(message_id)s,
     updated_at = now()
 WHERE g.provider = %(provider)s
   AND g.rate_per_second IS NOT NULL
+  -- One message that is refused whenever it comes says nothing of the speed of the others.
+  AND g.throttled_by IS DISTINCT FROM %(message_id)s
   AND g.rate_changed_at <= now() - %(burst)s::interval
 """
 
@@ -109,7 +114,11 @@ def set_limit(connection: Connection, provider: str, per_second: float | None) -
         connection.execute(SET_LIMIT, {"provider": provider, "limit": per_second})
 
 
-def halve_rate(connection: Connection, provider: str) -> None:
-    """Use half of the rate, or one a second, and commit; once for all refusals of one burst."""
+def halve_rate(connection: Connection, provider: str, message_id: UUID) -> None:
+    """Use half of the rate, or one a second, and commit.
+
+    Once for all refusals of one burst, and not twice in a row for the same message.
+    """
+    parameters = {"provider": provider, "burst": BURST, "message_id": message_id}
     with translated_errors():
-        connection.execute(HALVE_RATE, {"provider": provider, "burst": BURST})
+        connection.execute(HALVE_RATE, parameters)

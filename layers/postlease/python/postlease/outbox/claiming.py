@@ -39,12 +39,11 @@ WITH due AS MATERIALIZED (
           AND m.available_at <= now()
           AND m.status = 'pending'
           AND (m.reaped_count > 0) = %(suspects)s
-          AND m.id IS DISTINCT FROM %(avoid)s::uuid
         ORDER BY m.available_at, m.id
         LIMIT %(slots)s
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS picked
-    WHERE %(probing)s OR NOT EXISTS (
+    WHERE NOT EXISTS (
         SELECT FROM postlease.provider_gates AS g
         WHERE g.provider = %(provider)s AND g.closed_at IS NOT NULL)
     LIMIT %(slots)s
@@ -66,6 +65,29 @@ WITH due AS MATERIALIZED (
     ORDER BY m.id
     LIMIT %(slots)s
     FOR NO KEY UPDATE SKIP LOCKED
+)"""
+
+# Whoever probes a closed gate takes what waits longest, whatever its class: what was refused has
+# just been put off, so no number of messages with troubles of their own can keep the gate closed.
+_LONGEST_DUE: LiteralString = """-- outbox.claim_probe
+WITH due AS MATERIALIZED (
+    SELECT picked.tid
+    FROM (VALUES (0::smallint), (50::smallint), (100::smallint)) AS class (priority)
+    CROSS JOIN LATERAL (
+        SELECT m.ctid AS tid, m.available_at, m.id
+        FROM postlease.email_messages AS m
+        WHERE m.finished_at IS NULL
+          AND m.priority = class.priority
+          AND m.available_at <= now()
+          AND m.status = 'pending'
+          AND (m.reaped_count > 0) = %(suspects)s
+          AND m.id IS DISTINCT FROM %(avoid)s::uuid
+        ORDER BY m.available_at, m.id
+        LIMIT 1
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS picked
+    ORDER BY picked.available_at, picked.id
+    LIMIT 1
 )"""
 
 _TAKE: LiteralString = """, claimed AS (
@@ -97,6 +119,7 @@ LEFT JOIN postlease.verification_tokens AS t ON t.id = c.token_id
 
 CLAIM: LiteralString = _DUE + _TAKE
 CLAIM_NAMED: LiteralString = _NAMED + _TAKE
+CLAIM_PROBE: LiteralString = _LONGEST_DUE + _TAKE
 
 SUSPECTS_DUE: LiteralString = """-- outbox.suspects_due
 SELECT EXISTS (
@@ -198,8 +221,6 @@ def claim(
         **claimant.parameters(),
         "slots": slots,
         "suspects": suspects,
-        "probing": False,
-        "avoid": None,
         **(Floors() if suspects else floors).parameters(),
     }
     messages = _run(connection, CLAIM, claimant, parameters)
@@ -216,20 +237,18 @@ def claim_probe(
 ) -> ClaimedMessage | None:
     """Lease the one message that may pass a closed gate, and commit.
 
-    Call it only with the probe in hand and nothing in flight. avoid is the message that closed the
-    gate: it is taken only if nothing else is due. So is a message that a lost worker held before.
+    Call it only with the probe in hand and nothing in flight. It is the one that waits longest.
+    avoid is the message that closed the gate: it is taken only if nothing else is due. So is a
+    message that a lost worker held before.
     """
     for left_out in (avoid, None) if avoid else (None,):
         for suspects in (False, True):
             parameters = {
                 **claimant.parameters(),
-                "slots": 1,
                 "suspects": suspects,
-                "probing": True,
                 "avoid": left_out,
-                **Floors().parameters(),
             }
-            if found := _run(connection, CLAIM, claimant, parameters):
+            if found := _run(connection, CLAIM_PROBE, claimant, parameters):
                 return found[0]
     return None
 

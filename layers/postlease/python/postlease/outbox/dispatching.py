@@ -55,9 +55,12 @@ WITH held AS MATERIALIZED (
     FROM unnest(%(addressee_ids)s::uuid[], %(digests)s::bytea[], %(is_to)s::boolean[])
         AS a (id, digest, is_to)
     JOIN held AS h ON h.id = a.id
-    JOIN postlease.suppressions AS s ON s.address_digest = a.digest
-    WHERE (s.expires_at IS NULL OR s.expires_at > now())
-      AND NOT (s.reason = 'complaint' AND h.priority = 0)
+    -- An address may be listed for several reasons and is struck once.
+    WHERE EXISTS (
+        SELECT FROM postlease.suppressions AS s
+        WHERE s.address_digest = a.digest
+          AND (s.expires_at IS NULL OR s.expires_at > now())
+          AND NOT (s.reason = 'complaint' AND h.priority = 0))
     GROUP BY h.id
 ), judged AS (
     SELECT h.id, h.key_is_lost, h.is_slow, coalesce(s.digests, '{}') AS struck, CASE

@@ -13,7 +13,7 @@ from postlease.database import translated_errors
 from postlease.outbox.dispatching import TOKEN_LIFE_LEFT
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from postlease.database import Connection
     from postlease.model import DeliveryPolicy, FailureReason, Status
@@ -22,7 +22,7 @@ RESOLVED_BY_OPERATOR = "operator"
 """What stands for a provider's id where an operator knows that a mail was sent."""
 
 RetryWord: TypeAlias = Literal["retried", "not_failed", "redacted", "superseded", "expired"]
-ResolveWord: TypeAlias = Literal["resolved", "not_unknown"]
+ResolveWord: TypeAlias = Literal["resolved", "still_open", "not_unknown"]
 
 _FIRST_ID = UUID(int=0)
 _BEYOND_LAST_ID = UUID(int=(1 << 128) - 1)
@@ -107,6 +107,7 @@ WITH held AS MATERIALIZED (
         unknown_count = 0,
         reaped_count = 0,
         blocked_at = NULL,
+        blocked_as = NULL,
         keyed_since = NULL,
         dispatched_at = NULL,
         available_at = now(),
@@ -121,11 +122,14 @@ SELECT held.word FROM held
 # it keeps its reason, or gets `outcome_unknown`: nobody but the provider knows better, and an event
 # still counts. An attempt that nobody answered is settled whatever came after it; the entry of the
 # newest one names the owner that made the call, as an event's does.
+# Nobody is told "failed" while the caller may still be alive: its acceptance would come too late to
+# be recorded, and whoever retried the message by then would have sent it twice.
 RESOLVE: LiteralString = """-- outbox.resolve
 WITH held AS MATERIALIZED (
     SELECT m.id, CASE
         WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL AND m.lease_expires_at < now()
-            THEN 'resolved'
+            THEN CASE WHEN %(as_sent)s OR m.lease_expires_at + %(grace)s::interval < now()
+                THEN 'resolved' ELSE 'still_open' END
         WHEN m.status = 'failed' AND m.attempts @> '[{"outcome": "unknown"}]' THEN 'resolved'
         ELSE 'not_unknown'
     END AS word,
@@ -261,15 +265,23 @@ def retry(connection: Connection, message_id: UUID) -> RetryWord | None:
     return row["word"] if row else None
 
 
-def resolve(connection: Connection, message_id: UUID, *, as_sent: bool) -> ResolveWord | None:
+def resolve(
+    connection: Connection, message_id: UUID, *, as_sent: bool, grace: timedelta
+) -> ResolveWord | None:
     """End an unknown message by an operator's word: `sent`, or `failed`.
 
     Unknown is one that was dispatched and whose lease is over, or that failed, for whatever reason,
     with an unknown attempt among its attempts. Failed, it has the reason that it had, or
-    `outcome_unknown`. `not_unknown` changed nothing; None: no such message. Does not commit inside
-    a caller's transaction.
+    `outcome_unknown`. `still_open`: it can be told `sent` now, but `failed` only when grace has
+    passed since its lease's end. That and `not_unknown` changed nothing; None: no such message.
+    Does not commit inside a caller's transaction.
     """
-    parameters = {"id": message_id, "as_sent": as_sent, "sent_as": RESOLVED_BY_OPERATOR}
+    parameters = {
+        "id": message_id,
+        "as_sent": as_sent,
+        "grace": grace,
+        "sent_as": RESOLVED_BY_OPERATOR,
+    }
     with translated_errors():
         row = connection.execute(RESOLVE, parameters).fetchone()
     return row["word"] if row else None

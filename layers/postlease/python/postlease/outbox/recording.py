@@ -41,6 +41,8 @@ SET status = (%(statuses)s::text[])[h.place],
     provider_message_id = (%(provider_ids)s::text[])[h.place],
     keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,
     blocked_at = CASE WHEN (%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END,
+    blocked_as = CASE WHEN (%(closings)s::boolean[])[h.place]
+        THEN m.provider || ' ' || (%(codes)s::text[])[h.place] ELSE m.blocked_as END,
     template_version = coalesce((%(versions)s::text[])[h.place], m.template_version),
     sent_at = CASE (%(statuses)s::text[])[h.place] WHEN 'sent' THEN now() END,
     finished_at = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN NULL ELSE now() END,

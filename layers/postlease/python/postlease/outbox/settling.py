@@ -23,7 +23,10 @@ SET status = 'sent',
     attempts = CASE
         WHEN m.status = 'sending' AND m.attempt_count = %(attempt)s
         THEN postlease.attempts_with(m, 'accepted', 'event', %(provider_message_id)s, false)
-        ELSE postlease.attempts_kept(m.attempts)
+        ELSE postlease.attempts_kept(CASE
+                WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL
+                THEN postlease.attempts_with(m, 'unknown', 'overtaken', NULL, false)
+                ELSE m.attempts END)
             || (jsonb_path_query_first(
                     m.attempts, '$[*] ? (@.attempt == $attempt && @.outcome == "unknown")',
                     jsonb_build_object('attempt', %(attempt)s::integer))
@@ -49,9 +52,7 @@ WHERE m.id = %(message_id)s
   AND (m.status = 'sending' AND m.attempt_count = %(attempt)s
        OR m.attempts @> jsonb_build_array(jsonb_build_object(
               'attempt', %(attempt)s::integer, 'outcome', 'unknown'))
-          AND (m.status = 'pending'
-               OR m.status = 'sending' AND m.dispatched_at IS NULL
-               OR m.status = 'failed'))
+          AND m.status <> 'sent')
 RETURNING m.id
 """
 
@@ -62,9 +63,10 @@ def settle_accepted(
     """Make the message `sent` if its outcome was open, and commit; whether it was.
 
     Only for what proves that the provider accepted this attempt. Open is an attempt that is being
-    sent, and an unknown one whose message waits, failed for whatever reason, or was claimed again
-    and not dispatched: that one is not sent any more, and its holder finds the claim lost. Anything
-    else stays as it is: a repeated call, a message that is gone, one whose later call has left.
+    sent, and an unknown one whose message waits, failed for whatever reason, or was claimed again:
+    whoever holds it finds the claim lost. A later call that has left may double the mail, which
+    cannot be helped any more; it stands as unknown beside this one, and is not made a third time.
+    Anything else stays as it is: a repeated call, a message that is gone.
     """
     parameters = {
         "message_id": message_id,

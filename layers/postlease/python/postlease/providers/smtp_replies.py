@@ -94,14 +94,10 @@ def classify(step: Step, code: int, text: bytes, *, sender: str) -> Outcome | No
     if code not in range(400, 600):
         return (Unknown if step is Step.TEXT else Unreachable)("unreadable_answer")
     words = text.decode("ascii", "replace")
-    by_text = _by_text(without_addresses(words)) if _is_about_us(step, code) else None
+    # At a recipient every phrase is about a mailbox, whose owner's troubles are not our account's.
+    by_text = None if step is Step.RECIPIENT else _by_text(without_addresses(words))
     general = by_text or unverified(words, sender) or _BY_CODE.get(code)
     return general or (_NOT_NOW if code < 500 else _NEVER)[step]
-
-
-def _is_about_us(step: Step, code: int) -> bool:
-    """Whether a phrase may speak of our account. A mailbox that is disabled is its owner's."""
-    return code < 500 or step is not Step.RECIPIENT
 
 
 def _by_text(words: str) -> Outcome | None:
