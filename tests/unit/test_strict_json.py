@@ -89,6 +89,30 @@ def test_what_two_readers_could_read_differently_is_refused_at_its_place(
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "canary@x.org",
+        "CANARY%40x.org",
+        "canary\uff20x.org",
+        "canary\ufe6bx.org",
+        "canary" * 10 + "Az_-",
+        "canary" + "7" * 27,
+    ],
+)
+def test_a_name_that_could_be_an_address_or_a_token_is_not_repeated(name: str) -> None:
+    member = json.dumps(name)
+    for content in (f'{{"a": {{{member}: 1e999}}}}', f'{{"a": {{{member}: 1, {member}: 2}}}}'):
+        with pytest.raises(MalformedInputError) as refused:
+            strict_json.parse(content.encode())
+        assert refused.value.pointer == "/a/..."
+        assert "canary" not in str(refused.value).lower()
+
+
+def test_a_name_of_32_characters_is_told() -> None:
+    assert strict_json.child("", "e" * 32) == "/" + "e" * 32
+
+
+@pytest.mark.parametrize(
     ("content", "value"),
     [
         (b" \t\r\n1 ", 1),

@@ -20,7 +20,9 @@ MAXIMUM_DEPTH = 64
 _INTEGER_BITS = 63
 # int() takes longer than linear time; nothing with more digits fits into 64 bits anyway.
 _LONGEST_INTEGER = 20
-_LONGEST_NAME = 64
+# An address has an @, whatever its form, and a token 64 characters: such a name is not repeated.
+_NAME = re.compile("[^@%\ufe6b\uff20]{0,32}")
+_NOT_SHOWN = "..."
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -42,7 +44,8 @@ def parse(content: bytes) -> Any:
     """The value that content, UTF-8, stands for.
 
     Raises MalformedInputError with the JSON pointer of the value at fault (empty when the text as a
-    whole cannot be read). Its detail names a doubled member and repeats no value.
+    whole cannot be read). Its detail names a doubled member and repeats no value. A name that could
+    be an address or a token is `...` in both.
     """
     if content.startswith(b"\xef\xbb\xbf"):
         _refuse("", "the body must not begin with a byte order mark")
@@ -75,8 +78,11 @@ def check_depth(beginning: bytes) -> None:
 
 def child(pointer: str, name: str) -> str:
     """The JSON pointer (RFC 6901) of a member or element below pointer."""
-    shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
-    return f"{pointer}/{shown.replace('~', '~0').replace('/', '~1')}"
+    return f"{pointer}/{_shown(name).replace('~', '~0').replace('/', '~1')}"
+
+
+def _shown(name: str) -> str:
+    return name if _NAME.fullmatch(name) else _NOT_SHOWN
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,7 +112,7 @@ def _check(value: Any) -> None:
         pointer, depth, current = stack.pop()
         if isinstance(current, _Doubled):
             place = child(pointer, current.name)
-            _refuse(place, f"the member {json.dumps(current.name[:_LONGEST_NAME])} stands twice")
+            _refuse(place, f"the member {json.dumps(_shown(current.name))} stands twice")
         if isinstance(current, _BadNumber):
             _refuse(pointer, "the number is not finite or does not fit into 64 bits")
         if isinstance(current, str):
