@@ -56,6 +56,11 @@ class Server:
         return f"postgresql://postgres:{self._password}@127.0.0.1:{self._port}/postgres"
 
     @property
+    def log(self) -> Path:
+        """What the server wrote, restarts included."""
+        return self.folder / "log"
+
+    @property
     def pid(self) -> int:
         """The postmaster's process id."""
         if self._child is None:
@@ -155,8 +160,8 @@ class Server:
 
     def _start(self) -> None:
         settings = {"listen_addresses": "127.0.0.1", "port": str(self._port)} | self._settings
-        log = self.folder / "log"
-        with log.open("w") as output:
+        with self.log.open("a") as output:
+            begins = output.tell()
             self._child = subprocess.Popen(
                 [
                     self._binaries / "postgres",
@@ -178,8 +183,11 @@ class Server:
         while not _answers(self.url):
             if self._child.poll() is not None or time.monotonic() > deadline:
                 self._stop(signal.SIGQUIT)
-                raise PostgresError(f"PostgreSQL did not start: {log.read_text().strip()}")
+                raise PostgresError(f"PostgreSQL did not start: {self._told_since(begins)}")
             time.sleep(0.02)
+
+    def _told_since(self, position: int) -> str:
+        return self.log.read_bytes()[position:].decode(errors="replace").strip()
 
     def _stop(self, with_signal: signal.Signals) -> None:
         if self._child is None:

@@ -31,7 +31,11 @@ SEND_PATH = "/v2/email/outbound-emails"
 _POLL_SECONDS = 0.01
 _BODY_LIMIT = 60 * 1024 * 1024
 _REFUSALS: dict[Mode, tuple[int, str, str]] = {
-    "reject": (400, "MessageRejected", "Transaction failed: the message has invalid content."),
+    "reject": (
+        400,
+        "MessageRejected",
+        "Transaction failed: invalid content in the message to {to}.",
+    ),
     "throttle": (429, "TooManyRequestsException", "Maximum sending rate exceeded."),
     "pause": (400, "SendingPausedException", "Email sending is paused for this account."),
     "unavailable": (
@@ -151,7 +155,9 @@ class Provider:
         except InvalidFieldError as error:
             return _error(400, "BadRequestException", str(error))
         if fault.mode in _REFUSALS:
-            return _error(*_REFUSALS[fault.mode])
+            status, code, text = _REFUSALS[fault.mode]
+            # SES's own texts quote addresses too.
+            return _error(status, code, text.format(to=", ".join(call.to)))
         if fault.mode in {"stall", "slow"} and self._client_left(request, fault):
             return None
         response = self._accept(call)

@@ -59,7 +59,9 @@ def test_a_restart_cuts_connections_and_keeps_what_was_committed() -> None:
         before = psycopg.connect(server.url, autocommit=True)
         before.execute("CREATE TABLE kept ()")
         pid, url = server.pid, server.url
+        told = server.log.read_text()
         server.restart()
+        assert server.log.read_text().startswith(told)
         assert (server.pid != pid, server.url) == (True, url)
         with pytest.raises(psycopg.OperationalError):
             before.execute("SELECT 1")

@@ -97,7 +97,7 @@ def test_an_accepted_mail_is_in_the_inbox_parsed(provider: Provider, ses: SESV2C
 @pytest.mark.parametrize(
     ("mode", "status", "code", "text"),
     [
-        ("reject", 400, "MessageRejected", "invalid content"),
+        ("reject", 400, "MessageRejected", "invalid content in the message to ada@example.com"),
         ("throttle", 429, "TooManyRequestsException", "Maximum sending rate exceeded"),
         ("pause", 400, "SendingPausedException", "paused"),
         ("unavailable", 503, "ServiceUnavailableException", "not accepted"),
