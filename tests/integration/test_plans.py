@@ -162,6 +162,10 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         lambda c: outbox.supersede(c, [UUID(int=1)]),
         {"Index Scan email_messages_of_token", BY_ID},
     ),
+    "rehearse supersede": (
+        lambda c: outbox.rehearse_supersede(c, [UUID(int=1)]),
+        {BY_ID},
+    ),
     "supersede notes": (
         lambda c: outbox.supersede_notes(c, "ada@example.com"),
         {UNFINISHED, BY_ID},

@@ -158,8 +158,15 @@ MUTANTS = [
         ISSUING,
         "UNDO",
         "ROLLBACK TO",
-        "auth.test_accounts.test_a_verified_account_is_told_that_it_exists_and_answered_alike",
+        "auth.test_accounts.test_a_sign_up_makes_a_user_a_live_token_and_a_queued_mail",
         "RELEASE",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "REHEARSE",
+        "m.id = ANY (%(ids)s::uuid[])",
+        "auth.test_resetting.test_known_unknown_verified_and_suppressed_cost_the_same_statements",
+        "false",
     ),
     # tokens: one live, superseded once, never one of somebody else
     Mutant(

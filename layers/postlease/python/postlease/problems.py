@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TYPE = "urn:postlease:problem:"
-_ASK_AGAIN = "Ask for a new one with POST /v1/verifications/resend."
+_ASK_AGAIN = (
+    "Ask for a new one with POST /v1/verifications/resend, for a password with POST"
+    " /v1/password-resets."
+)
 
 
 @dataclass(frozen=True, slots=True)

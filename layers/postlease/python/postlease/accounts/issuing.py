@@ -38,15 +38,11 @@ VALUES (%(id)s, %(user_id)s, %(purpose)s, %(version)s, %(token_hash)s, %(key_id)
         now() + %(lifetime)s)
 """
 
-# Undone or kept, it is one statement: the driver's own savepoint takes two to undo.
-MARK: LiteralString = """-- accounts.mark_token
-SAVEPOINT token
+MARK: LiteralString = """-- accounts.mark_rehearsal
+SAVEPOINT rehearsal
 """
-KEEP: LiteralString = """-- accounts.settle_token
-RELEASE SAVEPOINT token
-"""
-UNDO: LiteralString = """-- accounts.settle_token
-ROLLBACK TO SAVEPOINT token
+UNDO: LiteralString = """-- accounts.undo_rehearsal
+ROLLBACK TO SAVEPOINT rehearsal
 """
 
 
@@ -58,6 +54,14 @@ class LockedUser:
     verified_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How much a new token replaced: tokens, and mails that had not left."""
+
+    tokens: int
+    mails: int
+
+
 def enqueue_verification(connection: Connection, ring: tokens.KeyRing, user: LockedUser) -> UUID:
     """Ask for the mail that user needs to get on, and answer its id.
 
@@ -65,15 +69,14 @@ def enqueue_verification(connection: Connection, ring: tokens.KeyRing, user: Loc
     goes out. Verified: a note that the account exists, and nothing is superseded; the token is made
     all the same and undone, so that neither time nor writes tell one from the other.
     """
-    is_proven = user.verified_at is not None
+    if user.verified_at is None:
+        return _enqueue_link(connection, ring, user, "verify_email")
+    message_id = outbox.enqueue_auth(connection, template="account_exists", user_id=user.id)
     connection.execute(MARK)
-    token_id = _replace(connection, ring, user.id, "verify_email")
-    connection.execute(UNDO if is_proven else KEEP)
-    if is_proven:
-        return outbox.enqueue_auth(connection, template="account_exists", user_id=user.id)
-    return outbox.enqueue_auth(
-        connection, template="verify_email", user_id=user.id, token_id=token_id
-    )
+    _, ended = _replace(connection, ring, user.id, "verify_email")
+    _rehearse(connection, user.id, "verify_email", ended, message_id)
+    connection.execute(UNDO)
+    return message_id
 
 
 def enqueue_reset(connection: Connection, ring: tokens.KeyRing, user: LockedUser) -> UUID:
@@ -81,22 +84,46 @@ def enqueue_reset(connection: Connection, ring: tokens.KeyRing, user: LockedUser
 
     The live reset token is superseded together with its pending mail.
     """
-    token_id = _replace(connection, ring, user.id, "reset_password")
-    return outbox.enqueue_auth(
-        connection, template="reset_password", user_id=user.id, token_id=token_id
-    )
+    return _enqueue_link(connection, ring, user, "reset_password")
 
 
-def end_live(connection: Connection, user_id: UUID, *purposes: Purpose) -> None:
+def end_live(connection: Connection, user_id: UUID, *purposes: Purpose) -> _Ended:
     """Supersede the user's live tokens for these purposes, with their pending mail."""
     whose = {"user_id": user_id, "purposes": list(purposes)}
     ended = [row["id"] for row in connection.execute(END_LIVE, whose)]
-    outbox.supersede(connection, ended)
+    return _Ended(tokens=len(ended), mails=outbox.supersede(connection, ended))
 
 
-def _replace(connection: Connection, ring: tokens.KeyRing, user_id: UUID, purpose: Purpose) -> UUID:
-    """Store the user's next token instead of the live one. Its text is made, hashed, forgotten."""
-    end_live(connection, user_id, purpose)
+def _enqueue_link(
+    connection: Connection, ring: tokens.KeyRing, user: LockedUser, purpose: Purpose
+) -> UUID:
+    token_id, ended = _replace(connection, ring, user.id, purpose)
+    message_id = outbox.enqueue_auth(
+        connection, template=purpose, user_id=user.id, token_id=token_id
+    )
+    connection.execute(MARK)
+    _rehearse(connection, user.id, purpose, ended, message_id)
+    connection.execute(UNDO)
+    return message_id
+
+
+def _rehearse(
+    connection: Connection, user_id: UUID, purpose: Purpose, ended: _Ended, message_id: UUID
+) -> None:
+    """Where nothing was superseded, do the work of it, which the caller undoes."""
+    whose = {"user_id": user_id, "purposes": [] if ended.tokens else [purpose]}
+    connection.execute(END_LIVE, whose)
+    outbox.rehearse_supersede(connection, [] if ended.mails else [message_id])
+
+
+def _replace(
+    connection: Connection, ring: tokens.KeyRing, user_id: UUID, purpose: Purpose
+) -> tuple[UUID, _Ended]:
+    """Store the user's next token instead of the live one. Its text is made, hashed, forgotten.
+
+    Answers its id, and what it replaced.
+    """
+    ended = end_live(connection, user_id, purpose)
     [row] = connection.execute(NEXT_VERSION, {"user_id": user_id, "purpose": purpose}).fetchall()
     token_id = uuid4()
     token = tokens.derive(
@@ -118,4 +145,4 @@ def _replace(connection: Connection, ring: tokens.KeyRing, user_id: UUID, purpos
             "lifetime": settings().token_lifetime(purpose),
         },
     )
-    return token_id
+    return token_id, ended

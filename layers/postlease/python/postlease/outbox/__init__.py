@@ -24,7 +24,13 @@ from postlease.outbox.claiming import (
     waiting,
 )
 from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
-from postlease.outbox.enqueueing import enqueue, enqueue_auth, supersede, supersede_notes
+from postlease.outbox.enqueueing import (
+    enqueue,
+    enqueue_auth,
+    rehearse_supersede,
+    supersede,
+    supersede_notes,
+)
 from postlease.outbox.operating import (
     MessageState,
     ResolveWord,
@@ -76,6 +82,7 @@ __all__ = [
     "reap_keyed",
     "reap_undispatched",
     "record",
+    "rehearse_supersede",
     "resolve",
     "retry",
     "search",

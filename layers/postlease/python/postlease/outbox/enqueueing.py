@@ -45,6 +45,23 @@ RETURNING m.id
 """
 
 
+# The same work as SUPERSEDE's on a message that it knows by its id.
+REHEARSE: LiteralString = """-- outbox.rehearse_supersede
+WITH older AS MATERIALIZED (
+    SELECT m.id
+    FROM postlease.email_messages AS m
+    WHERE m.id = ANY (%(ids)s::uuid[])
+      AND m.status = 'pending'
+    ORDER BY m.id
+    FOR NO KEY UPDATE
+)
+UPDATE postlease.email_messages AS m
+SET status = 'failed', failure_reason = 'superseded', finished_at = now()
+FROM older
+WHERE m.id = older.id
+RETURNING m.id
+"""
+
 # A note carries no token: whom it is for, its address tells.
 SUPERSEDE_NOTES: LiteralString = """-- outbox.supersede_notes
 WITH older AS MATERIALIZED (
@@ -119,6 +136,15 @@ def supersede(connection: Connection, token_ids: Sequence[UUID]) -> int:
     """
     with translated_errors():
         return connection.execute(SUPERSEDE, {"token_ids": list(token_ids)}).rowcount
+
+
+def rehearse_supersede(connection: Connection, message_ids: Sequence[UUID]) -> int:
+    """Do to pending messages what `supersede` does; the caller undoes it. Answers how many.
+
+    For whoever must not be told by the time of an answer that there was nothing to supersede.
+    """
+    with translated_errors():
+        return connection.execute(REHEARSE, {"ids": list(message_ids)}).rowcount
 
 
 def supersede_notes(connection: Connection, address: str) -> int:
