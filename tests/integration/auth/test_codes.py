@@ -366,3 +366,44 @@ def test_the_page_s_form_takes_a_code(api: Api, world: World, mailed: accounts.S
     right = api.call("POST", "/verify", f"email=ada%40example.com&code={code_of(world)}", **form)
     assert right.status == 200
     assert world.user(mailed.user_id)["verified_at"] is not None
+
+
+def test_a_failed_try_costs_the_same_whatever_is_behind_the_address(
+    world: World, database: Database, mailed: accounts.SignUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("late", "verified", "exhausted"):
+        accounts.sign_up(database, email=f"{name}@example.com")
+    world.dispatch()
+    accounts.verify(database, token=world.tokens_of("verified@example.com")[0])
+    world.owner.execute(
+        "UPDATE postlease.email_messages SET dispatched_at = now() - interval '1 hour'"
+        " WHERE to_addresses = ARRAY['late@example.com']"
+    )
+    world.owner.execute(
+        "UPDATE postlease.verification_tokens AS t SET code_attempts = 5"
+        " FROM postlease.users AS u WHERE u.id = t.user_id AND u.email = 'exhausted@example.com'"
+    )
+    from psycopg import Cursor  # noqa: PLC0415
+
+    said: list[str] = []
+    written: list[int] = []
+    execute = Cursor.execute
+
+    def told(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        done = execute(cursor, query, *arguments, **options)
+        title = str(query).partition("\n")[0]
+        said.append(title)
+        if title in {"-- accounts.try_code", "-- limits.note", "-- limits.count"}:
+            written.append(cursor.rowcount)
+        return done
+
+    heard = set()
+    for name in ("ada", "unknown", "late", "verified", "exhausted"):
+        code = "000000" if name == "unknown" else wrong(world, f"{name}@example.com")
+        said.clear()
+        written.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Cursor, "execute", told)
+            refused(database, code, f"{name}@example.com")
+        heard.add((tuple(said), sum(written)))
+    assert len(heard) == 1

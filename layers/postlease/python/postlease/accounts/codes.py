@@ -29,6 +29,7 @@ TRIES_OF_A_TOKEN = 5
 TRIES_OF_A_DAY = 10
 
 _DAY = timedelta(days=1)
+_NO_LIMIT = b""
 _BETWEEN = re.compile(r"[\s-]+")
 
 # A redeemed token's code answers as its link does: that it was used before.
@@ -54,8 +55,12 @@ RETURNING t.redeemed_at
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """What a person typed: the address in its canonical form, the code without blanks."""
+    """What a person typed: the address in its canonical form, the code without blanks.
 
+    tries is the key of what counts the mailbox's tries.
+    """
+
+    tries: bytes = field(repr=False)
     canonical_address: str = field(repr=False)
     code: str = field(repr=False)
 
@@ -78,7 +83,7 @@ def try_code(database: Database, *, email: str, code: str) -> Verified:
     with ground.transaction(database) as connection:
         verified = None
         if not limits.count(connection, tries):
-            typed = _Typed(address.canonical, _BETWEEN.sub("", code))
+            typed = _Typed(digest, address.canonical, _BETWEEN.sub("", code))
             verified = _try(connection, ring, mailbox, typed)
     # Only now: an error within would undo the counts.
     if verified is None:
@@ -123,6 +128,8 @@ def _try(
         TRY_CODE,
         {"id": token_id, "tries": TRIES_OF_A_TOKEN, "lifetime": tokens.CODE_LIFETIME},
     ).fetchone()
+    # A row is written either way: time does not tell whether there is a code to guess.
+    limits.note(connection, typed.tries if tried is None else _NO_LIMIT, None)
     if tried is None or found is None or not is_right:
         return None
     if tried["redeemed_at"] is None:
