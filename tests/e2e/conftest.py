@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
+from local.runtime import REGION
+from local.signatures import ACCESS_KEY, SECRET_KEY, SIGNING_NAME
 from local.stack import Stack
 
 if TYPE_CHECKING:
@@ -128,6 +133,24 @@ def ask(url: str, method: str = "GET", content: Any = None, **headers: str) -> A
         with error:
             found = {name.lower(): value for name, value in error.headers.items()}
             return Answer(error.code, found, error.read())
+
+
+def signed(
+    product: Stack,
+    method: str,
+    target: str,
+    body: Any = None,
+    *,
+    key: str = SECRET_KEY,
+    **headers: str,
+) -> Answer:
+    """One request with a signature made by key; other headers go unsigned."""
+    content = None if body is None else json.dumps(body).encode()
+    typed = {} if content is None else {"content-type": "application/json"}
+    request = AWSRequest(method, f"{product.url}{target}", headers=typed, data=content)
+    SigV4Auth(Credentials(ACCESS_KEY, key), SIGNING_NAME, REGION).add_auth(request)
+    sent = headers | dict(request.headers.items())
+    return ask(f"{product.url}{target}", method, content, **sent)
 
 
 @pytest.fixture(scope="session")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 from psycopg.rows import dict_row
 
-from local.runtime import REGION
-from local.signatures import ACCESS_KEY, SECRET_KEY, SIGNING_NAME
 from local.stack import Stack
 from postlease.model import event_id
 from tests import arrange
-from tests.e2e.conftest import Answer, ask
+from tests.e2e.conftest import ask, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,17 +35,6 @@ def rows(product: Stack) -> Iterator[Connection]:
     with psycopg.connect(product.database_url, autocommit=True, row_factory=dict_row) as owner:
         owner.execute("TRUNCATE postlease.email_messages CASCADE")
         yield owner
-
-
-def signed(
-    product: Stack, method: str, target: str, body: Any = None, *, key: str = SECRET_KEY
-) -> Answer:
-    """One request with a signature made by key."""
-    content = None if body is None else json.dumps(body).encode()
-    headers = {} if content is None else {"content-type": "application/json"}
-    request = AWSRequest(method, f"{product.url}{target}", headers=headers, data=content)
-    SigV4Auth(Credentials(ACCESS_KEY, key), SIGNING_NAME, REGION).add_auth(request)
-    return ask(f"{product.url}{target}", method, content, **dict(request.headers.items()))
 
 
 def test_a_refused_message_is_found_retried_and_sent_by_a_signed_caller(
