@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo dev test bench-doorbell check lint types imports template build test-debian \
+.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle check lint types imports template build test-debian \
 	schema openapi test-api test-browser corpus format lock chaos chaos-mutants
 
 help:  ## list the targets
@@ -30,6 +30,9 @@ test: setup  ## run the tests (ARGS for pytest)
 
 bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep
 	@$(RUN) -m bench.doorbell
+
+bench-oracle: setup  ## measure whether the time of an answer tells who has an account (ARGS)
+	@$(RUN) -m bench.oracle $(ARGS)
 
 check: COVERAGE = 1
 check: lint types imports template build test test-api test-browser test-debian  ## all that CI runs: checks, builds, tests
