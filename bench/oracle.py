@@ -2,8 +2,9 @@
 
 `python -m bench.oracle` runs the local stack, real processes and sockets, with the doorbell on, and
 asks each route that takes an address about addresses of four classes: unknown, unverified, verified
-and suppressed, in random order, so that whatever slows the machine slows all alike. For every two classes it prints how often the best single threshold would guess right,
-where a coin is right in 50 %, and ends with status 1 if that is above the limit anywhere.
+and suppressed, in random order, so that whatever slows the machine slows all alike. For every two
+classes it prints how often the best single threshold would guess right, where a coin is right in
+50 %, and ends with status 1 if that is above the limit anywhere.
 """
 
 from __future__ import annotations
