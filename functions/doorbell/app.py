@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SETTINGS = settings()
 
 
-@telemetry.logger.inject_lambda_context(clear_state=True)
+@telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Answer the rings that nobody could look at, for the queue to repeat; all others are done.
 

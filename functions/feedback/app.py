@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SETTINGS = settings()
 
 
-@telemetry.logger.inject_lambda_context(clear_state=True)
+@telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Answer the records that SQS is to deliver again: those that the database did not take."""
     account = context.invoked_function_arn.split(":")[4]

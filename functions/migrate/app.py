@@ -25,7 +25,7 @@ ANSWER_SECONDS = 10
 TO_ANSWER = timedelta(seconds=60)
 
 
-@telemetry.logger.inject_lambda_context(clear_state=True)
+@telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Migrate, unless the stack is being deleted; answer the names of the files that ran."""
     try:

@@ -19,7 +19,7 @@ BATCH = 200
 STOP_BEFORE_END_MS = 5_000
 
 
-@telemetry.logger.inject_lambda_context(clear_state=True)
+@telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Apply the rules until nothing is left or the time is nearly up; answer the counts."""
     del event

@@ -15,7 +15,7 @@ SETTINGS = settings()
 STOP_BEFORE_END_MS = 15_000
 
 
-@telemetry.logger.inject_lambda_context(clear_state=True)
+@telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer what was removed, and whether anything was left for the next run."""
     del event

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SETTINGS = settings()
 
 
-@telemetry.logger.inject_lambda_context(clear_state=True)
+@telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Answer what was done, by word. Nothing of the event matters: the queue says what is due."""
     del event

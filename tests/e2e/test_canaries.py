@@ -54,6 +54,9 @@ QUIET = {
 """What a server does by default."""
 
 SETTINGS = {
+    # Whatever asks for more than is good.
+    "AWS_LAMBDA_LOG_LEVEL": "DEBUG",
+    "POWERTOOLS_LOGGER_LOG_EVENT": "true",
     "CALL_BUDGET_SECONDS": "2",
     "CONNECT_TIMEOUT_SECONDS": "0.5",
     "READ_TIMEOUT_SECONDS": "1.4",

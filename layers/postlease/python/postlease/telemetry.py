@@ -1,10 +1,13 @@
 """Logs and metrics: JSON lines with ids, numbers in CloudWatch's embedded format.
 
 Nothing here ever gets an address, a token or a parameter: callers pass ids, words and durations.
+What others log is held to warnings, whatever level the functions are set to: at DEBUG the SDK logs
+the bodies of its requests and answers, which are mails and secrets.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger, Metrics
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 logger = Logger(service="postlease", use_rfc3339=True)
 metrics = Metrics(namespace="Postlease", service="postlease")
+
+# Lambda's runtime has set the root's level before this module is imported.
+logging.getLogger().setLevel(max(logging.getLogger().level, logging.WARNING))
 
 _VALUES_PER_METRIC = 100
 """The embedded format takes so many values of one metric in one line."""
