@@ -578,8 +578,8 @@ MUTANTS = [
                 {},
             ),
             (
-                "postlease.attempts_kept(CASE\n",
-                "(CASE\n",
+                "postlease.attempts_kept(m.attempts)",
+                "m.attempts",
                 "test_the_last_twenty_entries_are_kept",
                 {},
             ),

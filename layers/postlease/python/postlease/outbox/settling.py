@@ -23,10 +23,11 @@ SET status = 'sent',
     attempts = CASE
         WHEN m.status = 'sending' AND m.attempt_count = %(attempt)s
         THEN postlease.attempts_with(m, 'accepted', 'event', %(provider_message_id)s, false)
-        ELSE postlease.attempts_kept(CASE
-                WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL
-                THEN postlease.attempts_with(m, 'unknown', 'overtaken', NULL, false)
-                ELSE m.attempts END)
+        ELSE postlease.attempts_kept(m.attempts)
+            || CASE WHEN m.status = 'sending' AND m.dispatched_at IS NOT NULL
+               THEN jsonb_build_array(
+                   postlease.attempts_with(m, 'unknown', 'overtaken', NULL, false) -> -1)
+               ELSE '[]' END
             || (jsonb_path_query_first(
                     m.attempts, '$[*] ? (@.attempt == $attempt && @.outcome == "unknown")',
                     jsonb_build_object('attempt', %(attempt)s::integer))
