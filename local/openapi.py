@@ -194,23 +194,24 @@ def _responses(operation: Operation, *, is_head: bool, is_signed: bool) -> dict[
         described = _problems(status, list(found), is_head=is_head)
         responses[str(status)] = _either(responses.get(str(status)), described)
     if is_signed:
-        responses["403"] = {
+        message = {"schema": {"$ref": "#/components/schemas/GatewayMessage"}}
+        unsigned = {
             "description": "not signed, or by somebody who may not",
-            "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/GatewayMessage"}}
-            },
+            "content": {"application/json": message},
         }
+        ours = responses.get("403")
+        responses["403"] = _either(unsigned, ours) if ours else unsigned
     return dict(sorted(responses.items()))
 
 
-def _either(page: dict[str, Any] | None, problem: dict[str, Any]) -> dict[str, Any]:
-    """The description of a status that a page may have, and a problem document."""
-    if page is None:
+def _either(other: dict[str, Any] | None, problem: dict[str, Any]) -> dict[str, Any]:
+    """The description of a status that a problem document has, and something else may have."""
+    if other is None:
         return problem
     return {
         **problem,
-        "description": f"{page['description']}; {problem['description']}",
-        "content": page["content"] | problem["content"],
+        "description": f"{other['description']}; {problem['description']}",
+        "content": other["content"] | problem["content"],
     }
 
 

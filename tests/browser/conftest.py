@@ -37,7 +37,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--window-size=640,520",
     # Whatever is not this machine has no address.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 PATIENCE = 60
 

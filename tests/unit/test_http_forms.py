@@ -114,6 +114,27 @@ def test_a_form_that_another_site_sends_is_refused(site: str, status: int) -> No
     assert (status == 200) == ("form-of-another-site" not in answer["body"])
 
 
+@pytest.mark.parametrize("kind", ["", " "])
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200), ("", 200)],
+)
+def test_json_that_another_site_sends_without_saying_so_is_refused(
+    site: str, status: int, kind: str
+) -> None:
+    """No browser asks before it sends such a body for a page of another site."""
+    headers = {"sec_fetch_site": site} if site else {}
+    answer = call("/json", '{"name": "n"}', content_type=kind, **headers)
+    assert answer["statusCode"] == status
+    assert (status == 200) == ("form-of-another-site" not in answer["body"])
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/vnd.api+json; charset=utf-8"])
+def test_json_that_says_so_is_taken_from_another_site_for_browsers_ask_before(kind: str) -> None:
+    answer = call("/json", '{"name": "n"}', content_type=kind, sec_fetch_site="cross-site")
+    assert answer["statusCode"] == 200
+
+
 def test_a_problem_that_a_person_can_mend_is_a_page_with_its_status_and_headers() -> None:
     raised.append(TokenError("token-expired"))
     answer = call("/form", "name=n")

@@ -158,9 +158,11 @@ class Operation:
         if self.bodies or (self.parameters and not self.is_static):
             found.add(problems.INVALID_REQUEST)
         if self.bodies:
-            found |= {problems.PAYLOAD_TOO_LARGE, problems.UNSUPPORTED_MEDIA_TYPE}
-        if any(body.media_type == FORM for body in self.bodies):
-            found.add(problems.FORM_OF_ANOTHER_SITE)
+            found |= {
+                problems.FORM_OF_ANOTHER_SITE,
+                problems.PAYLOAD_TOO_LARGE,
+                problems.UNSUPPORTED_MEDIA_TYPE,
+            }
         if self.bodies or (self.names("query") and not self.is_static):
             found.add(problems.INVALID_FIELD)
         if self.names("path"):

@@ -69,7 +69,10 @@ class ProblemError(Exception):
 NOT_FOUND = Problem(404, "not-found", "Not found", "Nothing is served at this path.")
 FORBIDDEN = Problem(403, "forbidden", "Not signed", "This API serves signed requests only.")
 FORM_OF_ANOTHER_SITE = Problem(
-    403, "form-of-another-site", "Form of another site", "A form is taken from our own pages only."
+    403,
+    "form-of-another-site",
+    "Form of another site",
+    "A form, or a body without Content-Type, is not taken from pages of another site.",
 )
 MESSAGE_UNKNOWN = Problem(
     404, "message-unknown", "Unknown message", "There is no message of this id, or not any more."
