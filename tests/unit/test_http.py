@@ -93,6 +93,12 @@ def page(request: http.Request) -> http.Answer:
     return http.Answer(200, "<p>", headers={"x-own": "1"}, media_type="text/html")
 
 
+@routes.get("/page.json", Operation(replies=(Reply(200, "found", ANY),), is_static=True))
+def dotted(request: http.Request) -> http.Answer:
+    """Stands at a path with a dot in it."""
+    return http.Answer(200, {})
+
+
 @routes.get("/fault", Operation(replies=(), problems=FAULTS))
 def fault(request: http.Request) -> http.Answer:
     """Raises what the test wants."""
@@ -327,10 +333,12 @@ def test_a_body_too_large_that_begins_too_deep_is_a_400(is_base64: bool) -> None
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "", "/thing", "/things/", "/things/1/", "/things/1/2", "//things"]
+    "path",
+    ["/", "", "/thing", "/things/", "/things/1/", "/things/1/2", "//things", "/pageXjson"],
 )
 def test_another_path_is_a_404(path: str) -> None:
     assert_problem(call(path=path), 404, "not-found")
+    assert call("GET", "/page.json")["statusCode"] == 200
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,10 @@ class Router:
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
+    parts = re.split(r"\{(\w+)\}", template)  # text and names in turn
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = (f"(?P<{name}>[^/]+)" for name in parts[1::2])
+    return re.compile("".join(parts))
 
 
 def _allow(methods: Iterable[str]) -> str:
