@@ -97,7 +97,7 @@ def exact_spellings(word: str) -> set[str]:
     return spellings
 
 
-def entries(log: str, *, but_of: str) -> list[str]:
+def entries(log: str, *, but_of: str | None = None) -> list[str]:
     """The entries of a server's log, whole, but for those of one application name."""
     whole = filter(None, _ENTRY.split(log))
     return [entry for entry in whole if f" app={but_of}: " not in entry]

@@ -11,7 +11,6 @@ import json
 import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -24,34 +23,11 @@ from local import postgres
 from local.ses_events import EVENT_KINDS
 from local.stack import Stack
 from tests import arrange, producers
-from tests.canaries import CODE, LINK, LOG_LINE_PREFIX, TOKEN, Canaries, Person, entries
-from tests.e2e import conftest
+from tests.aviary import LOUD, OURS, Aviary
+from tests.canaries import TOKEN, Canaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from postlease.database import Connection
-    from tests.e2e.conftest import Answer
-
-OURS = "the_test"
-LOUD = {
-    "log_line_prefix": LOG_LINE_PREFIX,
-    "log_timezone": "UTC",
-    "log_statement": "all",
-    "log_duration": "on",
-    "log_min_duration_statement": "0",
-    "log_parameter_max_length": "-1",
-    "log_parameter_max_length_on_error": "-1",
-    "log_lock_waits": "on",
-    "log_connections": "on",
-}
-QUIET = {
-    "log_statement": "none",
-    "log_duration": "off",
-    "log_min_duration_statement": "-1",
-    "log_parameter_max_length_on_error": "0",
-}
-"""What a server does by default."""
+    from collections.abc import Iterator, Mapping
 
 SETTINGS = {
     # Whatever asks for more than is good.
@@ -73,107 +49,16 @@ SETTINGS = {
     "CLIENT_LIMIT_PER_MINUTE": "0",
     "CLIENT_LIMIT_PER_HOUR": "1000000",
 }
+QUIET = {
+    "log_statement": "none",
+    "log_duration": "off",
+    "log_min_duration_statement": "-1",
+    "log_parameter_max_length_on_error": "0",
+}
+"""What a server does by default."""
+
 NOBODY = "019ce1a7-f0d2-7c31-8f0a-2b6d9e5c4a11"
 FORM = "application/x-www-form-urlencoded"
-
-
-@dataclass
-class Aviary:
-    """The product under watch: what a test asks of it is kept, and searched when the test ends."""
-
-    stack: Stack
-    server: postgres.Server
-    owner: Connection
-    canaries: Canaries
-    refusals: list[str] = field(default_factory=list)
-    successes: list[str] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
-    domains: set[str] = field(default_factory=set)
-
-    def person(self) -> Person:
-        """Somebody whom nobody knows yet."""
-        person = self.canaries.person()
-        self.domains.add(person.domain)
-        return person
-
-    def ask(
-        self, method: str, target: str, body: Any = None, /, *, status: int, **headers: str
-    ) -> Answer:
-        """The answer to an unsigned request; it must have that status."""
-        url = f"{self.stack.url}{target}"
-        return self._kept(conftest.ask(url, method, body, **headers), status)
-
-    def signed(
-        self, method: str, target: str, body: Any = None, /, *, status: int, **headers: str
-    ) -> Answer:
-        """The same, signed."""
-        return self._kept(conftest.signed(self.stack, method, target, body, **headers), status)
-
-    def _kept(self, answer: Answer, status: int) -> Answer:
-        text = f"{answer.headers}\n{answer.body.decode()}"
-        (self.refusals if answer.status >= 400 else self.successes).append(text)
-        assert answer.status == status, "an unexpected answer"
-        return answer
-
-    def sweep(self, fault: Any = "accept", **more: Any) -> None:
-        """Run a sweep, its calls met with fault; the gate is open again afterwards."""
-        self.stack.set_faults(fault, **more)
-        self.run("sweep")
-        self.stack.set_faults("accept")
-        self.owner.execute("DELETE FROM postlease.provider_gates")
-
-    def run(self, function: str, event: Any = None) -> Any:
-        """Run a function and keep its result, which may be an error."""
-        result = self.stack.run(function, event)
-        self.results.append(result.payload.decode())
-        return result
-
-    def mails(self, person: Person) -> list[str]:
-        """The texts of the mails to person, whose tokens and codes are canaries from now on."""
-        texts = [m["text"] for m in self.stack.inbox() if person.address in m["to"]]
-        for text in texts:
-            self.canaries.words.update(LINK.findall(text))
-            self.canaries.codes.update(CODE.findall(text))
-        return texts
-
-    def tokens(self, person: Person) -> list[str]:
-        """What the links in the mails to person carry."""
-        return [token for text in self.mails(person) for token in LINK.findall(text)]
-
-    def sign_up(self, **headers: str) -> tuple[Person, str, str]:
-        """Somebody who signed up and got the mail, whose user id, and the link's token."""
-        person = self.person()
-        body = {"email": person.address, "locale": "en"}
-        answer = self.ask("POST", "/v1/signups", body, status=202, **headers)
-        self.sweep()
-        return person, answer.json["user_id"], self.tokens(person)[-1]
-
-    def enqueue(self, **arguments: Any) -> Any:
-        """The id of a receipt to somebody, with their name and address in its parameters."""
-        person = self.person()
-        given = {"order_number": person.name, "total": person.address}
-        wish = {"to": [person.address], "parameters": given, **arguments}
-        return arrange.enqueue(self.owner, **wish)[0]
-
-    def check(self) -> None:
-        """Fail on any canary that flew out."""
-        for text in (*self.refusals, *self.results):
-            self._nothing_in(text)
-        for text in self.successes:
-            # A masked address has its domain.
-            self._nothing_in(text, but=frozenset(self.domains))
-        logs = {path.name: path.read_text() for path in self.stack.log_folder.glob("*.log")}
-        assert {"auth.log", "messages.log", "sweep.log", "aws.log"} <= logs.keys()
-        for text in logs.values():
-            self._nothing_in(text)
-        told = entries(self.server.log.read_text(), but_of=OURS)
-        assert any("user=postlease_application" in entry for entry in told)
-        self._nothing_in("".join(told))
-
-    def _nothing_in(self, text: str, *, but: frozenset[str] = frozenset()) -> None:
-        if found := self.canaries.found_in(text, but=but):
-            at = [line[:400] for line in text.splitlines() if self.canaries.found_in(line, but=but)]
-            pytest.fail(f"{found} in {at[:5]}")
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +92,16 @@ def secret_words(product: Stack) -> set[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def read() -> dict[str, int]:
+    """How much of each log has been searched."""
+    return {}
+
+
 @pytest.fixture
-def aviary(product: Stack, server: postgres.Server, secret_words: set[str]) -> Iterator[Aviary]:
+def aviary(
+    product: Stack, server: postgres.Server, secret_words: set[str], read: dict[str, int]
+) -> Iterator[Aviary]:
     """The product under watch."""
     product.provider.inbox.clear()
     product.set_faults("accept")
@@ -218,13 +111,17 @@ def aviary(product: Stack, server: postgres.Server, secret_words: set[str]) -> I
     ) as owner:
         owner.execute("TRUNCATE postlease.users, postlease.email_messages CASCADE")
         owner.execute("TRUNCATE postlease.rate_limits, postlease.idempotency_keys")
-        watched = Aviary(product, server, owner, Canaries(set(secret_words)))
+        watched = Aviary(product, server, owner, Canaries(set(secret_words)), read=read)
         yield watched
     watched.check()
+    watched.done()
 
 
 def test_what_flies_out_is_seen(aviary: Aviary) -> None:
     """The same statement by another name than the test's: the search is not blind."""
+    assert TOKEN.search(aviary.sign_up()[2])
+    assert len(aviary.canaries.codes) == 1
+    aviary.check()
     person = aviary.person()
     url = make_conninfo(aviary.stack.database_url, application_name="another")
     with psycopg.connect(url) as another:
@@ -232,8 +129,6 @@ def test_what_flies_out_is_seen(aviary: Aviary) -> None:
     with pytest.raises(pytest.fail.Exception, match=person.mailbox):
         aviary.check()
     aviary.canaries.words -= {person.mailbox, person.domain}
-    assert TOKEN.search(aviary.sign_up()[2])
-    assert len(aviary.canaries.codes) == 1
 
 
 def test_sign_up(aviary: Aviary) -> None:
@@ -490,60 +385,90 @@ def test_bounces_complaints_and_what_is_no_event(aviary: Aviary) -> None:
         assert aviary.run(function, {"Records": records}).error is None
 
 
-@pytest.mark.parametrize("settings", [QUIET, LOUD], ids=["bound", "literal"])
-def test_a_producer(aviary: Aviary, settings: dict[str, str]) -> None:
-    """Bound arguments stay out of an ordinary log, literal ones where the role says so."""
+def test_a_producer_that_binds_its_arguments(aviary: Aviary) -> None:
+    """What the function refuses, an ordinary log does not repeat."""
+    _produce(aviary, QUIET)
+
+
+DISCREET = {"log_error_verbosity": "terse", "log_min_error_statement": "panic"}
+"""What docs/deploy.md wants of a producer's role."""
+
+
+def test_a_producer_that_writes_its_arguments_into_its_statements(aviary: Aviary) -> None:
+    _produce(aviary, QUIET | DISCREET, literal=True)
+
+
+@pytest.mark.parametrize("name", DISCREET)
+def test_without_its_setting_a_producer_is_told(aviary: Aviary, name: str) -> None:
+    kept = {other: value for other, value in DISCREET.items() if other != name}
+    _produce(aviary, QUIET | kept, literal=True)
+    with pytest.raises(pytest.fail.Exception, match="user=shop_"):
+        aviary.check()
+    aviary.forget()
+
+
+def test_without_its_setting_the_application_is_told(aviary: Aviary) -> None:
+    role = sql.SQL("ALTER ROLE postlease_application IN DATABASE {} {}")
+    name = sql.Identifier(str(conninfo_to_dict(aviary.stack.database_url)["dbname"]))
+    changes = ("RESET log_error_verbosity", "SET log_error_verbosity = terse")
+    for change in map(sql.SQL, changes):
+        aviary.owner.execute(role.format(name, change))
+        aviary.owner.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE usename = 'postlease_application' AND datname = current_database()"
+        )
+        if change.as_string() == changes[0]:
+            aviary.sign_up()
+            with pytest.raises(pytest.fail.Exception, match="user=postlease_application"):
+                aviary.check()
+            aviary.forget()
+    aviary.sign_up()
+
+
+def _produce(aviary: Aviary, settings: Mapping[str, str], *, literal: bool = False) -> None:
+    """Ask for one mail that is sent, and for a dozen that are refused, as a role so set."""
     person = aviary.person()
     url = make_conninfo(aviary.stack.database_url, application_name=OURS)
-    bound = settings is QUIET
-    role_settings = (
-        settings
-        if bound
-        else {"log_error_verbosity": "terse", "log_min_error_statement": "panic", **QUIET}
-    )
+    key, many = aviary.canaries.key(), [aviary.person().address for _ in range(51)]
+    good = json.dumps({"order_number": person.name, "total": "1"})
+    calls: list[tuple[Any, ...]] = [
+        ("receipt", [person.address], good, key),
+        ("receipt", [person.address], good.replace("1", "2"), key),
+        ("receipt", [person.address, person.address.upper()], good, None),
+        ("receipt", [f"{person.name} <{person.address}>"], good, None),
+        ("receipt", [f"{person.address}\r\nBcc: x"], good, None),
+        ("receipt", [], good, None),
+        ("receipt", many, good, None),
+        ("receipt", [person.address], json.dumps([person.address]), None),
+        (person.address, [person.address], good, None),
+        ("verify_email", [person.address], good, None),
+        ("receipt", [person.address, None], good, None),
+        ("receipt", None, good, None),
+        ("receipt", [person.address], good, key * 20),
+    ]
+    if literal:
+        # Refused before the function is called, with the text as PostgreSQL's detail.
+        calls.append(("receipt", [person.address], person.address, None))
     with producers.login(url) as login:
-        for name, value in role_settings.items():
-            if name.startswith(("log_line", "log_timezone", "log_connections")):
-                continue
-            aviary.owner.execute(
-                sql.SQL("ALTER ROLE {} SET {} = {}").format(
-                    sql.Identifier(str(conninfo_to_dict(login)["user"])),
-                    sql.Identifier(name),
-                    sql.Literal(value),
-                )
-            )
-        key, many = aviary.canaries.key(), [aviary.person().address for _ in range(51)]
-        good = {"order_number": person.name, "total": "1"}
-        calls: list[tuple[Any, ...]] = [
-            ("receipt", [person.address], good, key),
-            ("receipt", [person.address], {**good, "total": "2"}, key),
-            ("receipt", [person.address, person.address.upper()], good, None),
-            ("receipt", [f"{person.name} <{person.address}>"], good, None),
-            ("receipt", [f"{person.address}\r\nBcc: x"], good, None),
-            ("receipt", [], good, None),
-            ("receipt", many, good, None),
-            ("receipt", [person.address], [person.address], None),
-            (person.address, [person.address], good, None),
-            ("verify_email", [person.address], good, None),
-            ("receipt", [person.address, None], good, None),
-            ("receipt", None, good, None),
-            ("receipt", [person.address], good, key * 20),
-        ]
-        factory = psycopg.Cursor if bound else psycopg.ClientCursor
+        role = sql.Identifier(str(conninfo_to_dict(login)["user"]))
+        for name, value in settings.items():
+            change = sql.SQL("ALTER ROLE {} SET {} = {}")
+            aviary.owner.execute(change.format(role, sql.Identifier(name), sql.Literal(value)))
+        factory = psycopg.ClientCursor if literal else psycopg.Cursor
         named = make_conninfo(login, application_name="shop")
         with psycopg.connect(named, autocommit=True, cursor_factory=factory) as shop:
-            refused = 0
-            for template, to, parameters, idempotency_key in calls:
+            refused = []
+            for call in calls:
                 try:
                     shop.execute(
                         "SELECT postlease.enqueue_email(%s::text, %s::text[], %s::jsonb,"
                         " idempotency_key => %s::text)",
-                        [template, to, json.dumps(parameters), idempotency_key],
+                        call,
                     )
                 except psycopg.Error as error:
-                    refused += 1
-                    aviary.results.append(f"{error} {error.diag.message_detail}")
-            assert refused == len(calls) - 1
+                    refused.append(f"{error.diag.message_primary} {error.diag.constraint_name}")
+    assert len(refused) == len(calls) - 1
+    aviary.results += refused
     aviary.sweep()
 
 
@@ -573,7 +498,10 @@ def test_a_database_that_refuses(
     )
     refusals = [
         (
-            "CREATE TRIGGER refuse BEFORE {act} ON {name} FOR EACH ROW EXECUTE FUNCTION refuse()",
+            (
+                "CREATE TRIGGER refuse BEFORE {act} ON {name}"
+                " FOR EACH ROW EXECUTE FUNCTION public.refuse()"
+            ),
             "DROP TRIGGER refuse ON {name}",
         ),
         (
@@ -600,6 +528,29 @@ def test_a_database_that_refuses(
             aviary.owner.execute(sql.SQL(allow).format(act=act, name=name))
         told = aviary.server.log.read_bytes()[begun:].decode()
         assert "user=postlease_application app=: ERROR:" in told.replace("[unknown]", "")
+
+
+def test_a_trigger_that_tells_the_row_itself(aviary: Aviary) -> None:
+    """Its first line stands in PostgreSQL's log, as whoever made the trigger wants; in no other."""
+    aviary.owner.execute(
+        "CREATE OR REPLACE FUNCTION public.tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE EXCEPTION '%', to_jsonb(NEW); END $$"
+    )
+    for table, function in (("users", None), ("email_messages", "sweep")):
+        provoke = _prepared(aviary, function)
+        name = sql.Identifier("postlease", table)
+        aviary.owner.execute(
+            sql.SQL(
+                "CREATE TRIGGER tell BEFORE INSERT OR UPDATE ON {}"
+                " FOR EACH ROW EXECUTE FUNCTION public.tell()"
+            ).format(name)
+        )
+        try:
+            provoke()
+        finally:
+            aviary.owner.execute(sql.SQL("DROP TRIGGER tell ON {}").format(name))
+    aviary.check_product()
+    aviary.forget()
 
 
 def _prepared(aviary: Aviary, function: str | None) -> Any:
