@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postlease import outbox
+from postlease.delivery import outcomes
 from postlease.model import Claim
 from tests import arrange
 
@@ -129,6 +130,69 @@ def test_a_mail_whose_token_was_replaced_or_used_is_stopped_while_sending(
     )
     assert arrange.authorize(application, message.claim)[message_id].word == "superseded"
     assert arrange.row(owner, message_id)["failure_reason"] == "superseded"
+
+
+@pytest.mark.parametrize("fate", ["claimed", "handed back", "reaped"])
+def test_a_note_that_an_account_exists_is_not_sent_when_it_is_gone(
+    owner: Connection, application: Connection, fate: str
+) -> None:
+    """RST-08: nor when it has another address; whatever became of the note meanwhile."""
+    user_id = arrange.user(owner, "Ada@example.com")
+    message_id = outbox.enqueue_auth(owner, template="account_exists", user_id=user_id)
+    [message] = arrange.claim(application)
+    owner.execute("DELETE FROM postlease.users WHERE id = %s", [user_id])
+    if fate == "handed back":
+        outbox.record(application, [outcomes.handed_back(message.claim)])
+    elif fate == "reaped":
+        arrange.end_lease(owner, message_id)
+        assert arrange.reap(application)["undispatched"].returned
+    if fate != "claimed":
+        arrange.age(owner, message_id, timedelta(hours=1), "available_at")
+        [message] = arrange.claim(application, owner="worker-b", suspects=fate == "reaped")
+    assert arrange.authorize(application, message.claim)[message_id].word == "superseded"
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["failure_reason"]) == ("failed", "superseded")
+    assert stored["dispatched_at"] is None
+
+
+@pytest.mark.parametrize("email", ["ada@example.com", "Ada.I@Example.com"])
+def test_a_note_to_an_account_that_is_there_is_sent(
+    owner: Connection, application: Connection, email: str
+) -> None:
+    user_id = arrange.user(owner, email)
+    message_id = outbox.enqueue_auth(owner, template="account_exists", user_id=user_id)
+    [message] = arrange.claim(application)
+    assert arrange.authorize(application, message.claim)[message_id].word == "go"
+
+
+def test_another_account_does_not_stand_for_one_that_is_gone(
+    owner: Connection, application: Connection
+) -> None:
+    arrange.user(owner, "bob@example.com")
+    user_id = arrange.user(owner)
+    message_id = outbox.enqueue_auth(owner, template="account_exists", user_id=user_id)
+    [message] = arrange.claim(application)
+    owner.execute("DELETE FROM postlease.users WHERE id = %s", [user_id])
+    assert arrange.authorize(application, message.claim)[message_id].word == "superseded"
+
+
+def test_a_producer_s_own_mail_of_that_name_needs_no_account(
+    owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner, template="account_exists")
+    [message] = arrange.claim(application)
+    assert arrange.authorize(application, message.claim)[message_id].word == "go"
+
+
+def test_other_auth_mail_outlives_the_address_that_it_goes_to(
+    owner: Connection, application: Connection
+) -> None:
+    """Such as a notice to the address that an account had before."""
+    user_id = arrange.user(owner)
+    message_id = outbox.enqueue_auth(owner, template="address_changed", user_id=user_id)
+    [message] = arrange.claim(application)
+    owner.execute("DELETE FROM postlease.users WHERE id = %s", [user_id])
+    assert arrange.authorize(application, message.claim)[message_id].word == "go"
 
 
 def test_a_lease_without_room_for_the_call_hands_the_message_back(

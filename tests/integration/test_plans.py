@@ -63,15 +63,16 @@ def queue(
 
 
 class Explaining:
-    """Stands in for a connection: keeps the plan of each statement and runs none."""
+    """Stands in for a connection: keeps the plan of each statement and, as a rule, runs none."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, more: LiteralString = "COSTS OFF") -> None:
         self._connection = connection
+        self._options = f"FORMAT JSON, {more}"
         self.plans: list[dict[str, Any]] = []
         self.rowcount = 0
 
     def execute(self, statement: LiteralString, parameters: Any = None) -> Explaining:
-        explained = cast("LiteralString", "EXPLAIN (FORMAT JSON, COSTS OFF)\n" + statement)
+        explained = cast("LiteralString", f"EXPLAIN ({self._options})\n{statement}")
         row = self._connection.execute(explained, parameters).fetchone()
         assert row
         self.plans.append(row["QUERY PLAN"][0]["Plan"])
@@ -199,6 +200,43 @@ def test_the_dispatch_check_looks_addresses_up_in_a_long_suppression_list(
     assert scan["Node Type"] in {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
     [lookup] = [node for node in nodes(scan) if node.get("Index Name") == "suppressions_pkey"]
     assert "address_digest" in lookup["Index Cond"]
+
+
+def test_the_dispatch_check_looks_for_the_one_account_of_a_note_and_for_none_else(
+    populated: Connection, queue: Connection
+) -> None:
+    """However many accounts there are, and not even one of them for mail that is no note."""
+    populated.execute(
+        "INSERT INTO postlease.users (email, email_canonical, locale)"
+        " SELECT address, address, 'en' FROM generate_series(1, %s) AS n"
+        " CROSS JOIN LATERAL (SELECT 'u' || n || '@example.com') AS a (address)",
+        [HISTORY],
+    )
+    populated.execute("VACUUM ANALYZE postlease.users")
+    explaining: Any = Explaining(queue, "ANALYZE, TIMING OFF")
+    try:
+        with queue.transaction(force_rollback=True):
+            claims = [message.claim for message in arrange.claim(queue, 10)]
+            arrange.authorize(explaining, *claims)
+            note = outbox.enqueue_auth(queue, template="account_exists", user_id=first(queue))
+            [message] = [m for m in arrange.claim(queue, 40) if m.claim.message_id == note]
+            arrange.authorize(explaining, message.claim)
+    finally:
+        populated.execute("TRUNCATE postlease.users CASCADE")
+    looks = []
+    for plan in explaining.plans:
+        [scan] = [node for node in nodes(plan) if node.get("Relation Name") == "users"]
+        assert scan["Node Type"] in {"Index Scan", "Index Only Scan"}
+        assert "email_canonical" in scan["Index Cond"]
+        looks.append(scan["Actual Loops"])
+    assert looks == [0, 1]
+
+
+def first(connection: Connection) -> UUID:
+    """Some account's id."""
+    row = connection.execute("SELECT id FROM postlease.users LIMIT 1").fetchone()
+    assert row
+    return UUID(str(row["id"]))
 
 
 def test_the_reading_of_plans_sees_a_scan_of_the_whole_table(queue: Connection) -> None:

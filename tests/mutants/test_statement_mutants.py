@@ -180,6 +180,41 @@ MUTANTS = [
         "t.superseded_at IS NOT NULL",
         {"ended": "redeemed_at"},
     ),
+    *(
+        Mutant(DISPATCHING, "AUTHORIZE", fragment, f"test_authorize.{test}", replacement, given)
+        for fragment, replacement, test, given in (
+            (
+                "WHEN h.is_baseless THEN 'superseded'",
+                "",
+                "test_a_note_that_an_account_exists_is_not_sent_when_it_is_gone",
+                {"fate": "claimed"},
+            ),
+            (
+                " AND m.template = 'account_exists' AND (",
+                " AND (",
+                "test_other_auth_mail_outlives_the_address_that_it_goes_to",
+                {},
+            ),
+            (
+                "m.priority = 0 AND m.template = 'account_exists' AND (",
+                "m.template = 'account_exists' AND (",
+                "test_a_producer_s_own_mail_of_that_name_needs_no_account",
+                {},
+            ),
+            (
+                'WHERE u.email_canonical = lower(m.to_addresses[1] COLLATE "C") COLLATE "default"',
+                "LIMIT 1",
+                "test_another_account_does_not_stand_for_one_that_is_gone",
+                {},
+            ),
+            (
+                'lower(m.to_addresses[1] COLLATE "C") COLLATE "default"',
+                "m.to_addresses[1]",
+                "test_a_note_to_an_account_that_is_there_is_sent",
+                {"email": "Ada.I@Example.com"},
+            ),
+        )
+    ),
     Mutant(
         DISPATCHING,
         "AUTHORIZE",

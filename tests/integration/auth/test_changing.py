@@ -125,6 +125,35 @@ def test_a_note_to_the_old_address_is_not_sent(
     assert ended_mail(world)[1] == ("account_exists", "superseded")
 
 
+def test_a_note_ends_whatever_its_spelling(world: World, database: Database) -> None:
+    for email, later in (
+        ("ada@example.com", "Ada@example.com"),
+        ("Bob@Example.com", "bob@EXAMPLE.com"),
+    ):
+        user_id = accounts.sign_up(database, email=email).user_id
+        accounts.verify(database, token=world.tokens_of(email.lower())[0])
+        accounts.sign_up(database, email=email)
+        accounts.change_address(database, str(user_id), email=later)
+        assert ended_mail(world)[-1] == ("account_exists", None)
+        accounts.close(database, str(user_id))
+        assert ended_mail(world)[-1] == ("account_exists", "superseded")
+
+
+@pytest.mark.parametrize("event", ["address changed", "account closed"])
+def test_a_note_on_its_way_to_the_old_address_is_stopped(
+    world: World, database: Database, event: str
+) -> None:
+    user_id = accounts.sign_up(database, email=ADDRESS).user_id
+    accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
+    accounts.sign_up(database, email=ADDRESS)
+    with database.transaction() as connection:
+        claimed = arrange.claim(connection, 2)
+    EVENTS[event](database, str(user_id), "")
+    with database.transaction() as connection:
+        verdicts = arrange.authorize(connection, *(message.claim for message in claimed))
+    assert {verdict.word for verdict in verdicts.values()} == {"superseded"}
+
+
 def test_only_notes_are_ended_by_their_address(world: World, database: Database) -> None:
     user_id = accounts.sign_up(database, email=ADDRESS).user_id
     accounts.verify(database, token=world.tokens_of(ADDRESS)[0])

@@ -353,9 +353,23 @@ MUTANTS = [
     Mutant(
         ENQUEUEING,
         "SUPERSEDE_NOTES",
-        "AND m.to_addresses = ARRAY[%(address)s::text]",
+        'AND lower(m.to_addresses[1] COLLATE "C") = lower(%(address)s::text COLLATE "C")',
         "auth.test_changing.test_another_account_is_left_alone",
         "AND %(address)s::text IS NOT NULL",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "SUPERSEDE_NOTES",
+        'lower(m.to_addresses[1] COLLATE "C")',
+        "auth.test_changing.test_a_note_ends_whatever_its_spelling",
+        "m.to_addresses[1]",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "SUPERSEDE_NOTES",
+        'lower(%(address)s::text COLLATE "C")',
+        "auth.test_changing.test_a_note_ends_whatever_its_spelling",
+        "%(address)s::text",
     ),
     Mutant(
         ENQUEUEING,

@@ -33,6 +33,12 @@ AUTHORIZE: LiteralString = """-- outbox.authorize
 WITH held AS MATERIALIZED (
     SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
            cardinality(m.to_addresses) AS to_count,
+           -- The account that a note tells of was closed, or has another address. Not an EXISTS,
+           -- which the planner may answer by reading all users.
+           m.priority = 0 AND m.template = 'account_exists' AND (
+               SELECT u.id FROM postlease.users AS u
+               WHERE u.email_canonical = lower(m.to_addresses[1] COLLATE "C") COLLATE "default"
+           ) IS NULL AS is_baseless,
            -- An outcome that nobody learned may be asked for again under its key, or not at all.
            m.keyed_since IS NOT NULL AND (
                NOT %(keeps_keys)s OR m.provider <> %(provider)s
@@ -65,6 +71,7 @@ WITH held AS MATERIALIZED (
 ), judged AS (
     SELECT h.id, h.key_is_lost, h.is_slow, coalesce(s.digests, '{}') AS struck, CASE
         WHEN t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL THEN 'superseded'
+        WHEN h.is_baseless THEN 'superseded'
         WHEN h.expires_at <= now() THEN 'expired'
         WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'
         WHEN s.to_count = h.to_count THEN 'suppressed'

@@ -62,14 +62,15 @@ WHERE m.id = older.id
 RETURNING m.id
 """
 
-# A note carries no token: whom it is for, its address tells.
+# A note carries no token: whom it is for, its address tells, whose spelling may have changed since.
+# Folded as addresses.py does, ASCII alone, whatever the database's language makes of an I.
 SUPERSEDE_NOTES: LiteralString = """-- outbox.supersede_notes
 WITH older AS MATERIALIZED (
     SELECT m.id
     FROM postlease.email_messages AS m
     WHERE m.priority = 0 AND m.finished_at IS NULL
       AND m.template = 'account_exists'
-      AND m.to_addresses = ARRAY[%(address)s::text]
+      AND lower(m.to_addresses[1] COLLATE "C") = lower(%(address)s::text COLLATE "C")
       AND m.status = 'pending'
     ORDER BY m.id
     FOR NO KEY UPDATE
@@ -150,7 +151,7 @@ def rehearse_supersede(connection: Connection, message_ids: Sequence[UUID]) -> i
 def supersede_notes(connection: Connection, address: str) -> int:
     """End the pending notes to address that an account exists; does not commit. Answers how many.
 
-    address is the account's as it is stored.
+    address may be in any spelling. A note that is being sent is left to the dispatch check.
     """
     with translated_errors():
         return connection.execute(SUPERSEDE_NOTES, {"address": address}).rowcount
