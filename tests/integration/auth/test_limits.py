@@ -29,10 +29,15 @@ def take(database: Database, digest: bytes = DIGEST, window: timedelta = MINUTE)
         return limits.take(connection, digest, window=window)
 
 
-def note(database: Database, message_id: UUID | None, digest: bytes = DIGEST) -> None:
+def note(
+    database: Database,
+    message_id: UUID | None,
+    digest: bytes = DIGEST,
+    window: timedelta = MINUTE,
+) -> None:
     """Notes an event in a transaction of its own."""
     with database.transaction() as connection:
-        limits.note(connection, digest, message_id)
+        limits.note(connection, digest, message_id, window=window)
 
 
 def test_variants_of_a_sub_address_share_one_mailbox() -> None:
@@ -68,6 +73,33 @@ def test_a_running_window_answers_the_event_noted_in_it(world: World, database: 
     assert take(database) == event
     [row] = world.rows("SELECT used FROM postlease.rate_limits")
     assert row["used"] == 3
+
+
+def test_a_window_lasts_from_its_message(world: World, database: Database) -> None:
+    """Whoever asks for what does not come of it shortens nobody's cooldown."""
+    take(database)
+    world.owner.execute(
+        "UPDATE postlease.rate_limits SET window_started_at = now() - interval '59 seconds',"
+        " window_ends_at = now() + interval '1 second'"
+    )
+    note(database, uuid4())
+    [row] = world.rows(
+        "SELECT window_ends_at - window_started_at AS length,"
+        " window_ends_at > now() + interval '50 seconds' AS is_new FROM postlease.rate_limits"
+    )
+    assert row == {"length": MINUTE, "is_new": True}
+
+
+def test_noting_no_message_changes_nothing(world: World, database: Database) -> None:
+    take(database)
+    note(database, uuid4())
+    world.owner.execute(
+        "UPDATE postlease.rate_limits SET window_started_at = now() - interval '59 seconds',"
+        " window_ends_at = now() + interval '1 second'"
+    )
+    before = world.rows("SELECT * FROM postlease.rate_limits")
+    note(database, None)
+    assert world.rows("SELECT * FROM postlease.rate_limits") == before
 
 
 def test_a_window_lasts_from_its_first_request_and_is_not_extended(
@@ -114,7 +146,7 @@ def test_the_window_ends_at_its_end(
 
 def test_a_window_of_no_length_is_over_at_once(world: World, database: Database) -> None:
     take(database, window=timedelta(0))
-    note(database, uuid4())
+    note(database, uuid4(), window=timedelta(0))
     assert take(database, window=timedelta(0)) is None
 
 
@@ -141,7 +173,7 @@ def test_a_second_request_waits_and_sees_the_events_of_the_first(
                 assert limits.take(connection, DIGEST, window=MINUTE) is None
                 waiting = pool.submit(take, second)
                 world.wait_until_blocked()
-                limits.note(connection, DIGEST, event)
+                limits.note(connection, DIGEST, event, window=MINUTE)
             assert waiting.result(timeout=10) == event
         world.end_cooldowns()  # the second round takes an ended window over
 
@@ -198,6 +230,32 @@ def test_a_window_without_a_message_holds_nobody(world: World, database: Databas
     for _ in range(3):
         count(database, DAY, message_id=event)
     assert spent(database, HOUR, DAY) == event
+
+
+def test_what_counts_for_nothing_neither_holds_nor_begins_a_window(
+    world: World, database: Database
+) -> None:
+    def nothing() -> None:
+        with database.transaction() as connection:
+            assert limits.count(connection, [HOUR], times=0) == 0
+
+    for _ in range(3):
+        nothing()
+    world.owner.execute(
+        "UPDATE postlease.rate_limits SET window_started_at = now() - interval '59 minutes',"
+        " window_ends_at = now() + interval '1 minute'"
+    )
+    first, last = uuid4(), uuid4()
+    count(database, HOUR, message_id=first)
+    [row] = world.rows(
+        "SELECT used, window_ends_at - window_started_at AS length,"
+        " window_ends_at > now() + interval '59 minutes' AS is_new FROM postlease.rate_limits"
+    )
+    assert row == {"used": 1, "length": HOUR.length, "is_new": True}
+    count(database, HOUR, message_id=last)
+    nothing()
+    assert spent(database, HOUR) == last
+    assert world.rows("SELECT used FROM postlease.rate_limits") == [{"used": 2}]
 
 
 def test_any_of_the_windows_holds(world: World, database: Database) -> None:

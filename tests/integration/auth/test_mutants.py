@@ -30,6 +30,7 @@ ENQUEUEING = "postlease.outbox.enqueueing"
 EVENTS = "postlease.accounts.events"
 
 IN_WINDOW = "CASE WHEN held.window_ends_at > now()\n        THEN "
+IN_COUNTED = "CASE WHEN held.window_ends_at > now() AND held.used > 0\n        THEN "
 
 MUTANTS = [
     # idempotency: one effect for a key, as long as it lives
@@ -107,8 +108,30 @@ MUTANTS = [
     Mutant(
         LIMITS,
         "NOTE",
-        "WHERE limit_digest = %(digest)s",
+        "WHERE held.limit_digest = %(digest)s",
         "auth.test_limits.test_mailboxes_do_not_share_a_cooldown",
+    ),
+    Mutant(
+        LIMITS,
+        "NOTE",
+        "coalesce(%(message_id)s::uuid, held.message_id)",
+        "auth.test_limits.test_noting_no_message_changes_nothing",
+        "%(message_id)s::uuid",
+    ),
+    Mutant(
+        LIMITS,
+        "NOTE",
+        "CASE WHEN %(message_id)s::uuid IS NULL\n        THEN held.window_ends_at ELSE"
+        " now() + greatest(%(window)s, interval '1 microsecond') END",
+        "auth.test_limits.test_noting_no_message_changes_nothing",
+        "now() + %(window)s",
+    ),
+    Mutant(
+        LIMITS,
+        "NOTE",
+        "THEN held.window_ends_at ELSE now() + greatest(%(window)s, interval '1 microsecond') END",
+        "auth.test_limits.test_a_window_lasts_from_its_message",
+        "THEN held.window_ends_at ELSE held.window_ends_at END",
     ),
     Mutant(
         LIMITS,
@@ -412,23 +435,43 @@ MUTANTS = [
     Mutant(
         LIMITS,
         "COUNT",
-        "used = CASE WHEN held.window_ends_at > now() THEN held.used + 1 ELSE 1 END",
+        "used = CASE WHEN held.window_ends_at > now() THEN held.used ELSE 0 END + excluded.used",
         "auth.test_limits.test_a_used_up_window_holds_until_its_end",
         "used = held.used + 1",
     ),
     Mutant(
         LIMITS,
         "COUNT",
-        f"window_ends_at = {IN_WINDOW}held.window_ends_at ELSE excluded.window_ends_at END",
+        " + excluded.used",
+        "auth.test_limits.test_what_counts_for_nothing_neither_holds_nor_begins_a_window",
+        " + 1",
+    ),
+    Mutant(
+        LIMITS,
+        "COUNT",
+        " AND held.used > 0",
+        "auth.test_limits.test_what_counts_for_nothing_neither_holds_nor_begins_a_window",
+    ),
+    Mutant(
+        LIMITS,
+        "COUNT",
+        f"window_ends_at = {IN_COUNTED}held.window_ends_at ELSE excluded.window_ends_at END",
         "auth.test_limits.test_a_counted_window_is_not_extended",
         "window_ends_at = excluded.window_ends_at",
     ),
     Mutant(
         LIMITS,
         "COUNT",
-        "message_id = excluded.message_id",
+        "message_id = coalesce(excluded.message_id, held.message_id)",
         "auth.test_limits.test_a_used_up_window_answers_its_last_message",
-        "message_id = held.message_id",
+        "message_id = coalesce(held.message_id, excluded.message_id)",
+    ),
+    Mutant(
+        LIMITS,
+        "COUNT",
+        "message_id = coalesce(excluded.message_id, held.message_id)",
+        "auth.test_limits.test_what_counts_for_nothing_neither_holds_nor_begins_a_window",
+        "message_id = excluded.message_id",
     ),
     Mutant(
         EVENTS,

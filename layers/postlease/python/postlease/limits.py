@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING, Literal, LiteralString
 
 from postlease.tokens import keyed_digest
 
@@ -35,8 +35,15 @@ ON CONFLICT (limit_digest) DO UPDATE SET
 RETURNING message_id
 """
 
+# Without a message the row is written all the same, and stays as it is.
 NOTE: LiteralString = """-- limits.note
-UPDATE postlease.rate_limits SET message_id = %(message_id)s WHERE limit_digest = %(digest)s
+UPDATE postlease.rate_limits AS held SET
+    message_id = coalesce(%(message_id)s::uuid, held.message_id),
+    window_started_at = CASE WHEN %(message_id)s::uuid IS NULL
+        THEN held.window_started_at ELSE now() END,
+    window_ends_at = CASE WHEN %(message_id)s::uuid IS NULL
+        THEN held.window_ends_at ELSE now() + greatest(%(window)s, interval '1 microsecond') END
+WHERE held.limit_digest = %(digest)s
 """
 
 SPENT: LiteralString = """-- limits.spent
@@ -48,19 +55,20 @@ ORDER BY held.message_id DESC NULLS LAST
 LIMIT 1
 """
 
+# A window begins with the first that counts. What counts for nothing writes the same rows.
 COUNT: LiteralString = """-- limits.count
 INSERT INTO postlease.rate_limits AS held
     (limit_digest, window_started_at, window_ends_at, used, message_id)
-SELECT w.digest, now(), now() + w.length, 1, %(message_id)s
+SELECT w.digest, now(), now() + w.length, %(times)s, %(message_id)s::uuid
 FROM unnest(%(digests)s::bytea[], %(lengths)s::interval[]) AS w (digest, length)
 ORDER BY w.digest
 ON CONFLICT (limit_digest) DO UPDATE SET
-    window_started_at = CASE WHEN held.window_ends_at > now()
+    window_started_at = CASE WHEN held.window_ends_at > now() AND held.used > 0
         THEN held.window_started_at ELSE excluded.window_started_at END,
-    window_ends_at = CASE WHEN held.window_ends_at > now()
+    window_ends_at = CASE WHEN held.window_ends_at > now() AND held.used > 0
         THEN held.window_ends_at ELSE excluded.window_ends_at END,
-    used = CASE WHEN held.window_ends_at > now() THEN held.used + 1 ELSE 1 END,
-    message_id = excluded.message_id
+    used = CASE WHEN held.window_ends_at > now() THEN held.used ELSE 0 END + excluded.used,
+    message_id = coalesce(excluded.message_id, held.message_id)
 RETURNING held.limit_digest, held.used,
     extract(epoch FROM held.window_ends_at - now())::float8 AS seconds_left
 """
@@ -86,6 +94,11 @@ def mailbox_digest(
     local, _, domain = canonical_address.rpartition("@")
     mailbox = f"{local.partition('+')[0] or local}@{domain}"
     return keyed_digest(pepper, use.encode(), flow.encode(), mailbox.encode())
+
+
+def address_digest(pepper: bytes, use: str, canonical_address: str) -> bytes:
+    """The key of one address; its sub-addresses are others, and so may be somebody else's."""
+    return keyed_digest(pepper, b"address", use.encode(), canonical_address.encode())
 
 
 def client_digest(pepper: bytes, client: str, *, use: str) -> bytes:
@@ -117,9 +130,14 @@ def take(connection: Connection, digest: bytes, *, window: timedelta) -> UUID | 
     return message_id
 
 
-def note(connection: Connection, digest: bytes, message_id: UUID | None) -> None:
-    """Remember the message that requests inside this window are answered with."""
-    connection.execute(NOTE, {"digest": digest, "message_id": message_id})
+def note(
+    connection: Connection, digest: bytes, message_id: UUID | None, *, window: timedelta
+) -> None:
+    """Begin the window, and remember the message that requests inside it are answered with.
+
+    None: no message came of it. The row is written once either way.
+    """
+    connection.execute(NOTE, {"digest": digest, "message_id": message_id, "window": window})
 
 
 def clear(connection: Connection, digest: bytes) -> None:
@@ -141,11 +159,16 @@ def spent(connection: Connection, windows: Sequence[Window]) -> UUID | None:
 
 
 def count(
-    connection: Connection, windows: Sequence[Window], *, message_id: UUID | None = None
+    connection: Connection,
+    windows: Sequence[Window],
+    *,
+    message_id: UUID | None = None,
+    times: Literal[0, 1] = 1,
 ) -> int:
     """Count once in each of the windows, by one statement; message_id is what it was.
 
-    Answers 0, or in how many whole seconds the last of the overrun windows ends. Does not commit.
+    times 0 counts nothing, and costs the same. Answers 0, or in how many whole seconds the last of
+    the overrun windows ends. Does not commit.
     """
     if not windows:
         return 0
@@ -155,6 +178,7 @@ def count(
             "digests": [window.digest for window in windows],
             "lengths": [window.length for window in windows],
             "message_id": message_id,
+            "times": times,
         },
     ).fetchall()
     most = {window.digest: window.most for window in windows}

@@ -1,4 +1,8 @@
-"""Somebody asks for a mail to an address: known or not, the same work, and the same answer."""
+"""Somebody asks for a mail to an address: known or not, the same work, and the same answer.
+
+Held by a limit or not, too: a mailbox's addresses share its limits, so that the time of an answer
+for one of them would tell whether another is known.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +58,10 @@ def ask(
     mailbox = mailboxes.mailbox(ground.pepper(), flow, address.canonical)
     ring = ground.key_ring()
     with ground.transaction(database) as connection:
-        message_id = mailboxes.held(connection, mailbox)
-        if message_id is None:
-            message_id = _work(connection, ring, address, enqueue)
-            mailboxes.note(connection, mailbox, message_id)
-    doorbell.ring([message_id])
+        held = mailboxes.held(connection, mailbox)
+        message_id, is_mail = _work(connection, ring, address, enqueue, may_mail=held is None)
+        mailboxes.note(connection, mailbox, message_id if is_mail else None)
+    doorbell.ring([held or message_id])
 
 
 def _work(
@@ -66,10 +69,13 @@ def _work(
     ring: tokens.KeyRing,
     address: Address,
     enqueue: Callable[[Connection, tokens.KeyRing, LockedUser], UUID],
-) -> UUID:
-    """The mail's id. For an address that nobody knows all is done, and undone: nobody has the id.
+    *,
+    may_mail: bool,
+) -> tuple[UUID, bool]:
+    """The mail's id, and whether it stands.
 
-    A shorter way for one of the two would show in the time that the answer takes.
+    For an address that nobody knows, and where no mail may leave, all is done and undone: nobody
+    has the id. A shorter way for one of them would show in the time that the answer takes.
     """
     new = {
         "id": uuid4(),
@@ -80,5 +86,6 @@ def _work(
     connection.execute(MARK)
     [row] = connection.execute(MEET, new).fetchall()
     message_id = enqueue(connection, ring, LockedUser(**row))
-    connection.execute(UNDO if row["id"] == new["id"] else KEEP)
-    return message_id
+    is_mail = may_mail and row["id"] != new["id"]
+    connection.execute(KEEP if is_mail else UNDO)
+    return message_id, is_mail

@@ -1,7 +1,8 @@
 """A code tried: six digits beside the address that they were mailed to. The link has no part in it.
 
-A code can be guessed, so tries are few: five for each token, ten for each mailbox a day, wrong or
-right, and both counts commit whatever comes of the try. Why a try failed is not told.
+A code can be guessed, so tries are few: five for each token, ten for each address a day, wrong or
+right, and both counts commit whatever comes of the try. Why a try failed is not told. Sub-addresses
+are apart: nobody uses up another's tries with one that does not exist.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ RETURNING t.redeemed_at
 class _Typed:
     """What a person typed: the address in its canonical form, the code without blanks.
 
-    tries is the key of what counts the mailbox's tries.
+    tries is the key of what counts the address's tries.
     """
 
     tries: bytes = field(repr=False)
@@ -78,7 +79,7 @@ def try_code(database: Database, *, email: str, code: str) -> Verified:
     pepper = ground.pepper()
     ring = ground.key_ring()
     mailbox = mailboxes.mailbox(pepper, "verification", address.canonical)
-    digest = limits.mailbox_digest(pepper, "verification", address.canonical, use="codes")
+    digest = limits.address_digest(pepper, "codes", address.canonical)
     tries = [limits.Window(digest, _DAY, TRIES_OF_A_DAY)]
     with ground.transaction(database) as connection:
         verified = None
@@ -129,7 +130,7 @@ def _try(
         {"id": token_id, "tries": TRIES_OF_A_TOKEN, "lifetime": tokens.CODE_LIFETIME},
     ).fetchone()
     # A row is written either way: time does not tell whether there is a code to guess.
-    limits.note(connection, typed.tries if tried is None else _NO_LIMIT, None)
+    limits.note(connection, typed.tries if tried is None else _NO_LIMIT, None, window=_DAY)
     if tried is None or found is None or not is_right:
         return None
     if tried["redeemed_at"] is None:

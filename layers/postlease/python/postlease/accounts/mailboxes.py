@@ -1,7 +1,9 @@
 """How often one mailbox is written to: a cooldown, and so many mails an hour and a day, per flow.
 
-Whoever asks too soon is answered as if the mail had been sent: with the last one. A limit that
-showed would tell who has an account; so an address that nobody knows has the same limits.
+Whoever asks too soon is answered as if the mail had been sent: with the last one. Only mail counts:
+what was asked for an address that nobody knows must not use up the limits of whoever owns another
+address of that mailbox. A limit that showed would tell who has an account; so a request that is
+held does the work of one that is not.
 """
 
 from __future__ import annotations
@@ -53,13 +55,18 @@ def held(connection: Connection, asking: Mailbox) -> UUID | None:
     Locks the mailbox's cooldown until the transaction ends, so that its requests take turns.
     """
     within = limits.take(connection, asking.cooldown, window=settings().signup_cooldown)
-    return within or limits.spent(connection, asking.windows)
+    used_up = limits.spent(connection, asking.windows)  # asked for either way: it takes its time
+    return within or used_up
 
 
-def note(connection: Connection, asking: Mailbox, message_id: UUID) -> None:
-    """One more mail: requests are answered with it as long as a limit holds."""
-    limits.note(connection, asking.cooldown, message_id)
-    limits.count(connection, asking.windows, message_id=message_id)
+def note(connection: Connection, asking: Mailbox, message_id: UUID | None) -> None:
+    """One more mail: requests are answered with it as long as a limit holds. None: it was none.
+
+    The same rows are written either way.
+    """
+    limits.note(connection, asking.cooldown, message_id, window=settings().signup_cooldown)
+    times: Literal[0, 1] = 0 if message_id is None else 1
+    limits.count(connection, asking.windows, message_id=message_id, times=times)
 
 
 def clear(connection: Connection, asking: Mailbox) -> None:
