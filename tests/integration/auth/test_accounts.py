@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "ada@example.com"
 LIMITS_OF_A_MAILBOX = 3
-"""Rows: the cooldown, an hour's count, a day's."""
+"""Rows of one flow: the cooldown, an hour's count, a day's."""
 
 MESSAGES = """
 SELECT template, status, failure_reason, locale, token_id, to_addresses
@@ -266,7 +266,7 @@ def test_a_resend_for_an_unknown_address_stores_the_cooldown_alone(
 ) -> None:
     accounts.sign_up(database, email="bob@example.com")
     accounts.resend_verification(database, email=ADDRESS)
-    assert world.count("rate_limits") == 2 * LIMITS_OF_A_MAILBOX
+    assert world.count("rate_limits") == 2 * LIMITS_OF_A_MAILBOX + 1  # and a sign-up's cooldown
     assert world.count("users") == world.count("email_messages") == 1
 
 
@@ -278,6 +278,28 @@ def test_a_cooldown_without_a_mail_does_not_swallow_the_sign_up(
     assert answer.status == "queued"
     assert world.count("email_messages") == 1
     assert accounts.sign_up(database, email=ADDRESS) == answer
+
+
+def test_a_sign_up_is_not_answered_with_a_mail_that_was_asked_for_again(
+    world: World, database: Database
+) -> None:
+    """Else it would tell that another address of the mailbox is known: only then there is one."""
+    accounts.sign_up(database, email=ADDRESS)
+    world.end_cooldowns()
+    accounts.resend_verification(database, email=ADDRESS)
+    answer = accounts.sign_up(database, email="ada+probe@example.com")
+    [probe] = world.rows(
+        "SELECT id FROM postlease.email_messages WHERE to_addresses = '{ada+probe@example.com}'"
+    )
+    assert answer.event_id == event_id(probe["id"])
+
+
+def test_a_resend_inside_its_own_cooldown_makes_no_mail(world: World, database: Database) -> None:
+    accounts.sign_up(database, email=ADDRESS)
+    world.end_cooldowns()
+    for _ in range(3):
+        accounts.resend_verification(database, email=ADDRESS)
+    assert world.count("email_messages") == 2
 
 
 def test_a_resend_inside_the_cooldown_supersedes_nothing(world: World, database: Database) -> None:

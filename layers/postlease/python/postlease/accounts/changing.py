@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from postlease.accounts.mailboxes import Flow, Mailbox
     from postlease.database import Connection, Database
 
+_ALL: tuple[Flow, ...] = ("signup", "verification", "reset")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 LOOK: LiteralString = """-- accounts.look
@@ -80,9 +81,9 @@ def change_address(database: Database, wire_id: str, *, email: str) -> Changed |
     address = addresses.parse(email, pointer="/email")
     pepper = ground.pepper()
     ring = ground.key_ring()
-    target = mailboxes.mailbox(pepper, "verification", address.canonical)
+    target = mailboxes.mailbox(pepper, "signup", address.canonical)
     with ground.transaction(database) as connection:
-        user = _lock(connection, pepper, user_id, ended=("verification", "reset"), begun=[target])
+        user = _lock(connection, pepper, user_id, ended=_ALL, begun=target)
         if user is None:
             return None
         new = {"id": user_id, "email": address.deliverable, "canonical": address.canonical}
@@ -109,7 +110,7 @@ def close(database: Database, wire_id: str) -> bool:
     user_id = _parse(wire_id)
     pepper = ground.pepper()
     with ground.transaction(database) as connection:
-        user = _lock(connection, pepper, user_id, ended=("verification", "reset"))
+        user = _lock(connection, pepper, user_id, ended=_ALL)
         if user is None:
             return False
         end_live(connection, user_id, "verify_email", "reset_password")
@@ -139,7 +140,7 @@ def _lock(
     user_id: UUID,
     *,
     ended: Sequence[Flow],
-    begun: Sequence[Mailbox] = (),
+    begun: Mailbox | None = None,
 ) -> _User | None:
     """Lock the account behind its mailboxes' cooldowns, which end or begin; None if it is gone.
 
@@ -149,11 +150,7 @@ def _lock(
     if row is None:
         return None
     old = [mailboxes.mailbox(pepper, flow, row["email_canonical"]) for flow in ended]
-    for mailbox in sorted((*old, *begun), key=lambda one: one.cooldown):
-        if mailbox in old:
-            mailboxes.clear(connection, mailbox)
-        if mailbox in begun:
-            mailboxes.held(connection, mailbox)
+    mailboxes.turn(connection, ended=old, begun=begun)
     locked = connection.execute(LOCK, {"id": user_id}).fetchone()
     if locked is None:
         return None

@@ -4,6 +4,10 @@ Whoever asks too soon is answered as if the mail had been sent: with the last on
 what was asked for an address that nobody knows must not use up the limits of whoever owns another
 address of that mailbox. A limit that showed would tell who has an account; so a request that is
 held does the work of one that is not.
+
+A sign-up shows the mail that it is answered with. So only a sign-up's mail holds another: a mail
+that was asked for again exists for known addresses alone, and would tell of them. The other way
+round nothing shows: whoever asks for the mail again is held by a sign-up's cooldown too.
 """
 
 from __future__ import annotations
@@ -16,19 +20,24 @@ from postlease import limits
 from postlease.config import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from postlease.database import Connection
 
-Flow: TypeAlias = Literal["verification", "reset"]
+Flow: TypeAlias = Literal["signup", "verification", "reset"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
-    """One mailbox in one flow: the key of its cooldown, and its counted windows."""
+    """One mailbox in one flow: the key of its cooldown, and its counted windows.
+
+    others are the keys of other flows' cooldowns within which this one's mail is not sent either.
+    """
 
     cooldown: bytes = field(repr=False)
     windows: tuple[limits.Window, ...]
+    others: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 def mailbox(pepper: bytes, flow: Flow, canonical_address: str) -> Mailbox:
@@ -46,15 +55,22 @@ def mailbox(pepper: bytes, flow: Flow, canonical_address: str) -> Mailbox:
             for name, length, most in counted
             if most is not None
         ),
+        (limits.mailbox_digest(pepper, "signup", canonical_address),)
+        if flow == "verification"
+        else (),
     )
 
 
 def held(connection: Connection, asking: Mailbox) -> UUID | None:
     """The mail that is the answer, or None when another one may leave; then `note` it.
 
-    Locks the mailbox's cooldown until the transaction ends, so that its requests take turns.
+    Locks the mailbox's cooldowns until the transaction ends, so that its requests take turns.
     """
-    within = limits.take(connection, asking.cooldown, window=settings().signup_cooldown)
+    noted = {
+        digest: limits.take(connection, digest, window=settings().signup_cooldown)
+        for digest in sorted((asking.cooldown, *asking.others))
+    }
+    within = noted[asking.cooldown] or next(filter(None, noted.values()), None)
     used_up = limits.spent(connection, asking.windows)  # asked for either way: it takes its time
     return within or used_up
 
@@ -70,5 +86,15 @@ def note(connection: Connection, asking: Mailbox, message_id: UUID | None) -> No
 
 
 def clear(connection: Connection, asking: Mailbox) -> None:
-    """End the cooldown, since the flow was completed. What was counted stays counted."""
-    limits.clear(connection, asking.cooldown)
+    """End the cooldowns, since the flow was completed. What was counted stays counted."""
+    turn(connection, ended=[asking])
+
+
+def turn(connection: Connection, *, ended: Sequence[Mailbox], begun: Mailbox | None = None) -> None:
+    """End the cooldowns of some, and lock that of one for a mail that no limit holds: `note` it."""
+    over = {digest for one in ended for digest in (one.cooldown, *one.others)}
+    for digest in sorted(over | ({begun.cooldown} if begun else set())):
+        if digest in over:
+            limits.clear(connection, digest)
+        if begun and digest == begun.cooldown:
+            limits.take(connection, digest, window=settings().signup_cooldown)

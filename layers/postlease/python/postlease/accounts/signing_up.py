@@ -99,7 +99,7 @@ def _sign_up(
     locale: str | None,
 ) -> tuple[SignUp, UUID]:
     """The answer, and the message that it is about."""
-    mailbox = mailboxes.mailbox(pepper, "verification", address.canonical)
+    mailbox = mailboxes.mailbox(pepper, "signup", address.canonical)
     held = mailboxes.held(connection, mailbox)
     fields = {
         "email": address.deliverable,
