@@ -236,6 +236,20 @@ def test_who_signs_up_with_a_freed_address_is_not_answered_with_the_old_mail(
     assert accounts.sign_up(database, email=ADDRESS).status == "queued"
 
 
+@pytest.mark.parametrize("event", ["address changed", "account closed"])
+def test_a_mail_that_never_left_holds_no_sign_up(
+    world: World, environment: Callable[..., None], database: Database, event: str
+) -> None:
+    environment(MAILBOX_LIMIT_PER_HOUR="1")
+    first = accounts.sign_up(database, email=ADDRESS)
+    EVENTS[event](database, str(first.user_id), "")
+    second = accounts.sign_up(database, email=ADDRESS)
+    assert second.status == "queued"
+    assert second.event_id != first.event_id
+    assert accounts.sign_up(database, email=ADDRESS) == second
+    assert accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
+
+
 def test_a_mail_for_a_new_address_begins_its_cooldown(world: World, database: Database) -> None:
     user_id = accounts.sign_up(database, email=ADDRESS).user_id
     changed = accounts.change_address(database, str(user_id), email=NEW)

@@ -178,6 +178,24 @@ def test_a_second_request_waits_and_sees_the_events_of_the_first(
         world.end_cooldowns()  # the second round takes an ended window over
 
 
+def test_a_cooldown_that_begins_at_this_moment_is_ended_too(
+    world: World, open_database: Callable[[], Database]
+) -> None:
+    first, second = open_database(), open_database()
+
+    def end() -> None:
+        with second.transaction() as connection:
+            limits.clear(connection, DIGEST)
+
+    with ThreadPoolExecutor(1) as pool:
+        with first.transaction() as connection:
+            limits.take(connection, DIGEST, window=MINUTE)
+            ending = pool.submit(end)
+            world.wait_until_blocked()
+        ending.result(timeout=10)
+    assert world.count("rate_limits") == 0
+
+
 def test_a_request_that_rolled_back_leaves_no_window(world: World, database: Database) -> None:
     with database.transaction() as connection:
         limits.take(connection, DIGEST, window=MINUTE)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ipaddress
 import math
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, LiteralString
 
 from postlease.tokens import keyed_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
     from uuid import UUID
 
     from postlease.database import Connection
@@ -141,7 +141,12 @@ def note(
 
 
 def clear(connection: Connection, digest: bytes) -> None:
-    """End the cooldown: its flow was completed, so the next request starts a new one."""
+    """End the cooldown: its flow was completed, so the next request starts a new one.
+
+    One that another transaction begins at this moment is waited for, and ends too: a DELETE alone
+    does not see its row.
+    """
+    take(connection, digest, window=timedelta(0))
     connection.execute(CLEAR, {"digest": digest})
 
 

@@ -110,7 +110,10 @@ def _sign_up(
     [row] = connection.execute(SIGN_UP, fields).fetchall()
     user = LockedUser(**row)
     if held is not None and (state := outbox.event_state(connection, held)):
-        return SignUp(user.id, event_id(held), public_status(state)), held
+        # What never left holds nobody: its account was closed, say, and its link is dead.
+        status = public_status(state)
+        if status != "expired":
+            return SignUp(user.id, event_id(held), status), held
     message_id = enqueue_verification(connection, ring, user)
     mailboxes.note(connection, mailbox, message_id)
     return SignUp(user.id, event_id(message_id), "queued"), message_id
