@@ -199,6 +199,20 @@ def test_the_address_that_is_there_already_changes_its_spelling_alone(
     assert world.count("email_messages") == 1
 
 
+def test_a_link_that_proved_the_old_address_says_so_no_more(
+    world: World, database: Database
+) -> None:
+    user_id = accounts.sign_up(database, email=ADDRESS).user_id
+    [old] = world.tokens_of(ADDRESS)
+    accounts.verify(database, token=old)
+    accounts.change_address(database, str(user_id), email=NEW)
+    new = world.tokens_of(NEW)[-1]
+    verified = accounts.verify(database, token=new)
+    with pytest.raises(TokenError, match="token-superseded"):
+        accounts.verify(database, token=old)
+    assert accounts.verify(database, token=new) == verified
+
+
 def test_an_address_that_another_account_has_is_a_conflict_and_changes_nothing(
     world: World, database: Database
 ) -> None:

@@ -69,6 +69,8 @@ def test_a_used_link_makes_the_code_a_repeat(
     assert accounts.try_code(database, email=ADDRESS, code=code_of(world)) == verified
     world.owner.execute("UPDATE postlease.users SET verified_at = NULL")
     refused(database, code_of(world))
+    world.owner.execute("UPDATE postlease.users SET verified_at = now()")  # by another proof
+    refused(database, code_of(world))
 
 
 def test_five_wrong_tries_end_the_code_and_never_the_link(
@@ -129,6 +131,36 @@ def test_a_code_is_good_for_ten_minutes_from_its_dispatch(
     world.dispatch(seconds_ago=610)
     refused(database, code_of(world))
     world.dispatch(seconds_ago=590)
+    assert accounts.try_code(database, email=ADDRESS, code=code_of(world))
+
+
+ATTEMPTED = """
+UPDATE postlease.email_messages SET attempts = jsonb_build_array(
+    jsonb_build_object('attempt', 1, 'outcome', %s::text,
+                       'dispatched_at', now() - make_interval(secs => %s)),
+    jsonb_build_object('attempt', 2, 'outcome', %s::text,
+                       'dispatched_at', now() - interval '5 minutes'),
+    jsonb_build_object('attempt', 3, 'outcome', 'worker_lost', 'dispatched_at', NULL))
+RETURNING id
+"""
+
+
+def test_a_code_is_good_although_nobody_knows_whether_its_mail_left(
+    world: World, database: Database, signed_up: Callable[[str], accounts.SignUp]
+) -> None:
+    signed_up(ADDRESS)
+    world.rows(ATTEMPTED, "unknown", 610, "unknown")
+    refused(database, code_of(world))
+    world.rows(ATTEMPTED, "unknown", 590, "unknown")
+    assert accounts.try_code(database, email=ADDRESS, code=code_of(world))
+
+
+def test_a_code_gains_no_time_by_a_second_dispatch(
+    world: World, database: Database, mailed: accounts.SignUp
+) -> None:
+    world.rows(ATTEMPTED, "unknown", 610, "deferred")
+    refused(database, code_of(world))
+    world.rows(ATTEMPTED, "deferred", 610, "unknown")
     assert accounts.try_code(database, email=ADDRESS, code=code_of(world))
 
 

@@ -326,8 +326,36 @@ MUTANTS = [
     Mutant(
         CODES,
         "TRY_CODE",
-        "m.token_id = t.id AND ",
+        "WHERE m.token_id = t.id\n",
         "auth.test_codes.test_a_code_that_was_not_mailed_yet_is_none",
+        "\n",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "WHERE a.attempt->>'outcome' = 'unknown'",
+        "auth.test_codes.test_a_code_gains_no_time_by_a_second_dispatch",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "least(m.dispatched_at, u.dispatched_at)",
+        "auth.test_codes.test_a_code_gains_no_time_by_a_second_dispatch",
+        "coalesce(m.dispatched_at, u.dispatched_at)",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "least(m.dispatched_at, u.dispatched_at)",
+        "auth.test_codes.test_a_code_is_good_although_nobody_knows_whether_its_mail_left",
+        "m.dispatched_at",
+    ),
+    Mutant(
+        CODES,
+        "TRY_CODE",
+        "min((a.attempt",
+        "auth.test_codes.test_a_code_is_good_although_nobody_knows_whether_its_mail_left",
+        "max((a.attempt",
     ),
     Mutant(
         CODES,

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from postlease import addresses, limits, tokens
 from postlease.accounts import ground, mailboxes, redeeming
-from postlease.accounts.verifying import Verified, redeem
+from postlease.accounts.verifying import Verified, redeem, still_proves
 from postlease.config import settings
 from postlease.errors import TokenError, TokenKeyUnknownError
 
@@ -43,13 +43,22 @@ ORDER BY t.version DESC
 LIMIT 1
 """
 
+# The time begins when the mail may have left first: a call that was never answered counts, though
+# the message waits again, or was dispatched again since; one that was refused does not.
 TRY_CODE: LiteralString = """-- accounts.try_code
 UPDATE postlease.verification_tokens AS t SET code_attempts = t.code_attempts + 1
 WHERE t.id = %(id)s AND t.code_attempts < %(tries)s
   AND t.expires_at > now()
-  AND EXISTS (
-      SELECT FROM postlease.email_messages AS m
-      WHERE m.token_id = t.id AND m.dispatched_at > now() - %(lifetime)s)
+  AND (
+      SELECT min(least(m.dispatched_at, u.dispatched_at))
+      FROM postlease.email_messages AS m
+      LEFT JOIN LATERAL (
+          SELECT min((a.attempt->>'dispatched_at')::timestamptz) AS dispatched_at
+          FROM jsonb_array_elements(m.attempts) AS a (attempt)
+          WHERE a.attempt->>'outcome' = 'unknown'
+      ) AS u ON true
+      WHERE m.token_id = t.id
+  ) > now() - %(lifetime)s
 RETURNING t.redeemed_at
 """
 
@@ -135,6 +144,6 @@ def _try(
         return None
     if tried["redeemed_at"] is None:
         return redeem(connection, token_id, found["user_id"])
-    if found["verified_at"] is None:
+    if not still_proves(tried["redeemed_at"], found["verified_at"]):
         return None
     return Verified(found["user_id"], found["verified_at"])

@@ -71,6 +71,14 @@ def redeem(connection: Connection, token_id: UUID, user_id: UUID) -> Verified | 
 
 def repeated(found: FoundToken) -> Verified:
     """The first redemption's success, as long as what it proved still stands."""
-    if found.verified_at is None:
+    if found.verified_at is None or not still_proves(found.redeemed_at, found.verified_at):
         raise TokenError("token-superseded")
     return Verified(found.user_id, found.verified_at)
+
+
+def still_proves(redeemed_at: datetime | None, verified_at: datetime | None) -> bool:
+    """Whether a redemption is what verified the account, or came after that.
+
+    An account verified later has another address since.
+    """
+    return redeemed_at is not None and verified_at is not None and verified_at <= redeemed_at
