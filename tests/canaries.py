@@ -15,6 +15,9 @@ from urllib.parse import quote
 TOKEN = re.compile(r"(?<![\w-])[\w-]{64}(?![\w-])", re.ASCII)
 """A text of a token's shape."""
 
+ADDRESS = re.compile(r"(@|%40)[\w.-]*example\.", re.IGNORECASE)
+"""What the tests' addresses have in common."""
+
 CODE = re.compile(r"^Or type this code .*: (\d{6})$", re.MULTILINE)
 LINK = re.compile(r"#token=([\w-]{64})")
 
@@ -95,6 +98,11 @@ def exact_spellings(word: str) -> set[str]:
             inner = encoded[(0, 2, 3)[before] : -1]
             spellings |= {inner, inner.replace("+", "-").replace("/", "_")}
     return spellings
+
+
+def looks_personal(text: str) -> bool:
+    """Whether text holds what may be an address of the tests, or a token."""
+    return bool(ADDRESS.search(text) or TOKEN.search(text))
 
 
 def entries(log: str, *, but_of: str | None = None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from local import postgres
 from postlease import migrations
 from postlease.database import Connection, Database, connect
 from postlease.telemetry import logger
+from tests.canaries import LOG_LINE_PREFIX, entries, looks_personal
 from tests.deployed import aws, aws_endpoint, environment, logs, secret_arns, secret_store
 
 if TYPE_CHECKING:
@@ -52,6 +54,33 @@ $$
 """
 
 
+APPLICATION = f" user={migrations.APPLICATION_ROLE} "
+
+
+class Leaks(logging.Handler):
+    """Collects what the product's own logger was given that must stand in no log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what looks like an address or a token, wherever in the record it is."""
+        text = f"{record.getMessage()} {record.__dict__} {record.exc_info}"
+        if looks_personal(text):
+            self.found.append(text)
+
+
+@pytest.fixture(autouse=True)
+def leaks() -> Iterator[list[str]]:
+    """Fails a test in which the product logged an address or a token."""
+    collector = Leaks()
+    logger.addHandler(collector)
+    yield collector.found
+    logger.removeHandler(collector)
+    assert collector.found == []
+
+
 class Undescribed(logging.Handler):
     """Collects the answers that handlers gave and that their routes do not describe."""
 
@@ -77,9 +106,18 @@ def undescribed() -> Iterator[list[tuple[str, str]]]:
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """A superuser's URL of a server that lives as long as the run."""
-    with postgres.server() as url:
-        yield url
+    """A superuser's URL of a server that lives as long as the run.
+
+    Of a server of our own the log is read at the end: what the application's role did may have left
+    no address and no token there. What the tests do as owner may.
+    """
+    if given := os.environ.get("DATABASE_URL"):
+        yield given
+        return
+    with postgres.Server(log_line_prefix=LOG_LINE_PREFIX, log_timezone="UTC") as server:
+        yield server.url
+        told = entries(server.log.read_text(errors="replace"))
+    assert [entry for entry in told if APPLICATION in entry and looks_personal(entry)] == []
 
 
 @pytest.fixture(scope="session")

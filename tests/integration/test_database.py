@@ -204,7 +204,8 @@ def test_a_session_that_ends_inside_a_transaction_is_unavailable_and_the_next_on
     assert arrange.statuses(owner) == {"pending": 1}
 
 
-# What errors mean, and what they do not say
+# What errors mean, and what they do not say. The owner raises them: of the application's statements
+# the server's log must hold no address, and an address is what these say.
 
 
 def raised(sqlstate: str) -> LiteralString:
@@ -228,9 +229,9 @@ def raised(sqlstate: str) -> LiteralString:
         "57P03",  # starting up
     ],
 )
-def test_what_may_succeed_later_is_unavailable(application: Connection, sqlstate: str) -> None:
+def test_what_may_succeed_later_is_unavailable(owner: Connection, sqlstate: str) -> None:
     with pytest.raises(UnavailableError) as caught, translated_errors():
-        application.execute(raised(sqlstate))
+        owner.execute(raised(sqlstate))
     assert sqlstate in str(caught.value)
     says_nothing(caught.value)
 
@@ -239,10 +240,10 @@ def test_what_may_succeed_later_is_unavailable(application: Connection, sqlstate
     "sqlstate", ["22003", "23505", "42501", "42P01", "55000", "P0001", "XX000"]
 )
 def test_what_will_fail_again_is_a_database_error_with_its_code(
-    application: Connection, sqlstate: str
+    owner: Connection, sqlstate: str
 ) -> None:
     with pytest.raises(DatabaseError) as caught, translated_errors():
-        application.execute(raised(sqlstate))
+        owner.execute(raised(sqlstate))
     assert caught.value.sqlstate == sqlstate
     says_nothing(caught.value)
 

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.canaries import Canaries, entries
+from postlease.telemetry import logger
+from tests.canaries import Canaries, entries, looks_personal
 
 ADDRESS = "canary0a1b2c@nest9f8e7d.example.com"
 ALL = ["canary0a1b2c", "nest9f8e7d"]
@@ -67,3 +68,30 @@ def test_the_entries_of_a_log_are_told_apart_by_application() -> None:
     started, theirs = entries(log, but_of="ours")
     assert "started" in started
     assert theirs.endswith("no\n\tsecond line\n")
+    assert len(entries(log)) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ada@example.com",
+        "ADA%40MAIL.EXAMPLE.NET",
+        "to=<r***@example.com>",
+        f"token {'Az_-' * 16}.",
+    ],
+)
+def test_what_looks_like_a_person_of_the_tests_or_a_token(text: str) -> None:
+    assert looks_personal(text)
+
+
+@pytest.mark.parametrize("text", ["example.com", "evt_01M8MAWE46EPBBT1MHDSY4Q8D4", "Az_-" * 17])
+def test_what_looks_like_neither(text: str) -> None:
+    assert not looks_personal(text)
+
+
+def test_a_line_of_the_products_log_is_read(leaks: list[str]) -> None:
+    logger.info("sent", extra={"to": ["ada@example.com"]})
+    logger.info("sent to ada@example.com")
+    logger.info("sent", extra={"event_id": "evt_01M8MAWE46EPBBT1MHDSY4Q8D4"})
+    assert len(leaks) == 2
+    leaks.clear()
