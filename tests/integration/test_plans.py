@@ -168,8 +168,8 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         {BY_ID},
     ),
     "supersede notes": (
-        lambda c: outbox.supersede_notes(c, "ada@example.com"),
-        {UNFINISHED, BY_ID},
+        lambda c: outbox.supersede_notes(c, UUID(int=1)),
+        {"Index Scan email_messages_cancellable", BY_ID},
     ),
 }
 

@@ -153,6 +153,37 @@ def test_a_verified_account_is_told_that_it_exists_and_answered_alike(
     assert len(world.tokens_of(ADDRESS)) == 1
 
 
+def test_a_pending_note_is_superseded_as_a_pending_link_is(
+    world: World, database: Database
+) -> None:
+    """Else the first sign-up's event would tell whether the address is verified."""
+    accounts.sign_up(database, email=ADDRESS)
+    accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
+    first = accounts.sign_up(database, email=ADDRESS)
+    world.end_cooldowns()
+    second = accounts.sign_up(database, email=ADDRESS)
+    states = [accounts.event_status(database, one.event_id) for one in (first, second)]
+    assert [s.status for s in states if isinstance(s, accounts.Event)] == ["expired", "queued"]
+    world.end_cooldowns()
+    accounts.resend_verification(database, email=ADDRESS)
+    state = accounts.event_status(database, second.event_id)
+    assert isinstance(state, accounts.Event)
+    assert state.status == "expired"
+
+
+def test_a_note_is_good_for_as_long_as_a_link(
+    world: World, environment: Callable[..., None], database: Database
+) -> None:
+    environment(VERIFY_TOKEN_SECONDS="7200")
+    accounts.sign_up(database, email=ADDRESS)
+    accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
+    accounts.sign_up(database, email=ADDRESS)
+    rows = world.rows(
+        "SELECT expires_at - created_at AS lasts FROM postlease.email_messages ORDER BY id"
+    )
+    assert [row["lasts"] for row in rows] == [timedelta(hours=2)] * 2
+
+
 def test_the_language_follows_the_latest_request_until_the_address_is_proven(
     world: World, database: Database
 ) -> None:

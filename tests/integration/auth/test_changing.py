@@ -154,7 +154,7 @@ def test_a_note_on_its_way_to_the_old_address_is_stopped(
     assert {verdict.word for verdict in verdicts.values()} == {"superseded"}
 
 
-def test_only_notes_are_ended_by_their_address(world: World, database: Database) -> None:
+def test_only_pending_notes_are_ended(world: World, database: Database) -> None:
     user_id = accounts.sign_up(database, email=ADDRESS).user_id
     accounts.verify(database, token=world.tokens_of(ADDRESS)[0])
     accounts.sign_up(database, email=ADDRESS)

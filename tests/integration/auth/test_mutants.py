@@ -404,35 +404,22 @@ MUTANTS = [
     Mutant(
         ENQUEUEING,
         "SUPERSEDE_NOTES",
-        'AND lower(m.to_addresses[1] COLLATE "C") = lower(%(address)s::text COLLATE "C")',
+        " = 'account_exists:' || %(user_id)s::text",
         "auth.test_changing.test_another_account_is_left_alone",
-        "AND %(address)s::text IS NOT NULL",
+        " IS NOT NULL",
     ),
     Mutant(
         ENQUEUEING,
         "SUPERSEDE_NOTES",
-        'lower(m.to_addresses[1] COLLATE "C")',
-        "auth.test_changing.test_a_note_ends_whatever_its_spelling",
-        "m.to_addresses[1]",
-    ),
-    Mutant(
-        ENQUEUEING,
-        "SUPERSEDE_NOTES",
-        'lower(%(address)s::text COLLATE "C")',
-        "auth.test_changing.test_a_note_ends_whatever_its_spelling",
-        "%(address)s::text",
-    ),
-    Mutant(
-        ENQUEUEING,
-        "SUPERSEDE_NOTES",
-        "AND m.template = 'account_exists'",
-        "auth.test_changing.test_only_notes_are_ended_by_their_address",
+        "'account_exists:' || %(user_id)s::text",
+        "auth.test_accounts.test_a_pending_note_is_superseded_as_a_pending_link_is",
+        "%(user_id)s::text",
     ),
     Mutant(
         ENQUEUEING,
         "SUPERSEDE_NOTES",
         "AND m.status = 'pending'",
-        "auth.test_changing.test_only_notes_are_ended_by_their_address",
+        "auth.test_changing.test_only_pending_notes_are_ended",
     ),
     # counted windows
     Mutant(

@@ -323,10 +323,12 @@ def test_known_unknown_verified_and_suppressed_cost_the_same_statements(
 
     An address held by its mailbox's limits would tell that another of that mailbox is known.
     """
-    classes = ("unknown", "unverified", "verified", "suppressed", "sent")
+    classes = ("unknown", "unverified", "verified", "noted", "suppressed", "sent")
     for name in classes[1:]:
         accounts.sign_up(database, email=f"{name}@example.com")
-    accounts.verify(database, token=world.tokens_of("verified@example.com")[0])
+    for name in ("verified", "noted"):
+        accounts.verify(database, token=world.tokens_of(f"{name}@example.com")[0])
+    accounts.sign_up(database, email="noted@example.com")
     world.owner.execute(
         "UPDATE postlease.email_messages SET status = 'failed', failure_reason = 'rejected',"
         " finished_at = now() WHERE to_addresses = ARRAY['sent@example.com']"

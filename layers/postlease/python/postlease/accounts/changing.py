@@ -95,7 +95,7 @@ def change_address(database: Database, wire_id: str, *, email: str) -> Changed |
         except refusals.UniqueViolation:
             raise ConflictError("address-taken", "another account has this address") from None
         end_live(connection, user_id, "verify_email", "reset_password")
-        outbox.supersede_notes(connection, user.email)
+        outbox.supersede_notes(connection, user_id)
         message_id = enqueue_verification(connection, ring, LockedUser(user_id, None))
         mailboxes.note(connection, target, message_id)
     doorbell.ring([message_id])
@@ -114,7 +114,7 @@ def close(database: Database, wire_id: str) -> bool:
         if user is None:
             return False
         end_live(connection, user_id, "verify_email", "reset_password")
-        outbox.supersede_notes(connection, user.email)
+        outbox.supersede_notes(connection, user_id)
         connection.execute(CLOSE, {"id": user_id})
     return True
 

@@ -66,14 +66,22 @@ def enqueue_verification(connection: Connection, ring: tokens.KeyRing, user: Loc
     """Ask for the mail that user needs to get on, and answer its id.
 
     Unverified: the live token is superseded together with its pending mail, and the next version
-    goes out. Verified: a note that the account exists, and nothing is superseded; the token is made
-    all the same and undone, so that neither time nor writes tell one from the other.
+    goes out. Verified: a note that the account exists, good for as long as a link, which supersedes
+    a pending one; the token is made all the same and undone, so that neither time nor writes nor
+    the state of an earlier mail tell one from the other.
     """
+    notes = outbox.supersede_notes(connection, user.id)
     if user.verified_at is None:
         return _enqueue_link(connection, ring, user, "verify_email")
-    message_id = outbox.enqueue_auth(connection, template="account_exists", user_id=user.id)
+    message_id = outbox.enqueue_auth(
+        connection,
+        template="account_exists",
+        user_id=user.id,
+        lifetime=settings().token_lifetime("verify_email"),
+    )
     connection.execute(MARK)
     _, ended = _replace(connection, ring, user.id, "verify_email")
+    ended = _Ended(tokens=ended.tokens, mails=ended.mails + notes)
     _rehearse(connection, user.id, "verify_email", ended, message_id)
     connection.execute(UNDO)
     return message_id

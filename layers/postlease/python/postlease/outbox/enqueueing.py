@@ -10,6 +10,7 @@ from postlease.database import translated_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
     from uuid import UUID
 
     from postlease.database import Connection
@@ -25,7 +26,7 @@ SELECT postlease.enqueue_email(
 ENQUEUE_AUTH: LiteralString = """-- outbox.enqueue_auth
 SELECT postlease.enqueue_auth_email(
     template => %(template)s, user_id => %(user_id)s, token_id => %(token_id)s,
-    locale => %(locale)s) AS id
+    locale => %(locale)s, lifetime => %(lifetime)s) AS id
 """
 
 SUPERSEDE: LiteralString = """-- outbox.supersede
@@ -62,15 +63,14 @@ WHERE m.id = older.id
 RETURNING m.id
 """
 
-# A note carries no token: whom it is for, its address tells, whose spelling may have changed since.
-# Folded as addresses.py does, ASCII alone, whatever the database's language makes of an I.
+# A note carries no token: whose account it is about, its scope tells.
 SUPERSEDE_NOTES: LiteralString = """-- outbox.supersede_notes
 WITH older AS MATERIALIZED (
     SELECT m.id
     FROM postlease.email_messages AS m
-    WHERE m.priority = 0 AND m.finished_at IS NULL
-      AND m.template = 'account_exists'
-      AND lower(m.to_addresses[1] COLLATE "C") = lower(%(address)s::text COLLATE "C")
+    WHERE m.producer = session_user
+      AND m.cancel_scope = 'account_exists:' || %(user_id)s::text
+      AND m.finished_at IS NULL
       AND m.status = 'pending'
     ORDER BY m.id
     FOR NO KEY UPDATE
@@ -118,13 +118,18 @@ def enqueue_auth(
     user_id: UUID,
     token_id: UUID | None = None,
     locale: str | None = None,
+    lifetime: timedelta | None = None,
 ) -> UUID:
-    """Ask for auth mail to the user's own address in the caller's transaction; does not commit."""
+    """Ask for auth mail to the user's own address in the caller's transaction; does not commit.
+
+    It is good for as long as its token, or for lifetime if it carries none.
+    """
     arguments = {
         "template": template,
         "user_id": user_id,
         "token_id": token_id,
         "locale": locale,
+        "lifetime": lifetime,
     }
     with translated_errors():
         return _only_id(connection, ENQUEUE_AUTH, arguments)
@@ -148,13 +153,13 @@ def rehearse_supersede(connection: Connection, message_ids: Sequence[UUID]) -> i
         return connection.execute(REHEARSE, {"ids": list(message_ids)}).rowcount
 
 
-def supersede_notes(connection: Connection, address: str) -> int:
-    """End the pending notes to address that an account exists; does not commit. Answers how many.
+def supersede_notes(connection: Connection, user_id: UUID) -> int:
+    """End the pending notes that this account exists; does not commit. Answers how many.
 
-    address may be in any spelling. A note that is being sent is left to the dispatch check.
+    One that is being sent is left to the dispatch check.
     """
     with translated_errors():
-        return connection.execute(SUPERSEDE_NOTES, {"address": address}).rowcount
+        return connection.execute(SUPERSEDE_NOTES, {"user_id": user_id}).rowcount
 
 
 def _only_id(
