@@ -164,7 +164,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid DEFAULT NULL::uuid, parameters jsonb DEFAULT '{}'::jsonb, locale text DEFAULT NULL::text) RETURNS uuid
+CREATE FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid DEFAULT NULL::uuid, parameters jsonb DEFAULT '{}'::jsonb, locale text DEFAULT NULL::text, lifetime interval DEFAULT NULL::interval) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -173,9 +173,12 @@ DECLARE
     new_id uuid;
 BEGIN
     INSERT INTO postlease.email_messages (
-        template, parameters, locale, to_addresses, token_id, producer, priority, expires_at)
+        template, parameters, locale, to_addresses, token_id, producer, priority, expires_at,
+        cancel_scope)
     SELECT enqueue_auth_email.template, enqueue_auth_email.parameters,
-           coalesce(enqueue_auth_email.locale, u.locale), ARRAY[u.email], t.id, session_user, 0, t.expires_at
+           coalesce(enqueue_auth_email.locale, u.locale), ARRAY[u.email], t.id, session_user, 0,
+           coalesce(t.expires_at, now() + enqueue_auth_email.lifetime),
+           CASE WHEN enqueue_auth_email.template = 'account_exists' THEN 'account_exists:' || u.id END
     FROM postlease.users AS u
     LEFT JOIN postlease.verification_tokens AS t
         ON t.id = enqueue_auth_email.token_id AND t.user_id = u.id AND t.purpose = enqueue_auth_email.template
@@ -477,8 +480,8 @@ REVOKE ALL ON FUNCTION postlease.check_message_content() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION postlease.drop_other_signatures(kept regprocedure) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text) FROM PUBLIC;
-GRANT ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text) TO postlease_application;
+REVOKE ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text, lifetime interval) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text, lifetime interval) TO postlease_application;
 
 REVOKE ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text) TO postlease_application;

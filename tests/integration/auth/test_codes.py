@@ -279,9 +279,11 @@ def test_a_code_serves_its_own_address_and_purpose(
     world: World, database: Database, mailed: accounts.SignUp
 ) -> None:
     accounts.sign_up(database, email="bob@example.com")
-    accounts.request_reset(database, email=ADDRESS)
     world.end_cooldowns_of_mail()
-    accounts.request_reset(database, email=ADDRESS)  # its second version is above the other's
+    accounts.resend_verification(database, email=ADDRESS)  # its version is above the other's
+    for _ in range(3):  # and the reset's above both
+        world.end_cooldowns_of_mail()
+        accounts.request_reset(database, email=ADDRESS)
     world.dispatch()
     refused(database, code_of(world), "bob@example.com")
     verified = accounts.try_code(
