@@ -7,11 +7,11 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE := $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle check lint types imports template build test-debian \
+.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle check check-rest lint types imports template build test-debian \
 	schema openapi test-api test-browser corpus format lock chaos chaos-mutants
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
 setup:  ## make .venv with the locked development dependencies
 	@$(PYTHON) local/bootstrap.py
@@ -35,8 +35,10 @@ bench-oracle: setup  ## measure whether the time of an answer tells who has an a
 	@$(RUN) -m bench.oracle $(ARGS)
 
 check: COVERAGE = 1
-check: lint types imports template build test test-api test-browser test-debian  ## all that CI runs: checks, builds, tests
+check: lint types imports test check-rest  ## all that CI runs: checks, builds, tests
 	@echo "check: all green"
+
+check-rest: template build test-api test-browser test-debian  ## what check has beyond lint and tests; may run with -j2
 
 chaos: setup  ## kill everything in six scenarios and count what became of the mail (ARGS)
 	@$(RUN) -m tests.chaos $(ARGS)

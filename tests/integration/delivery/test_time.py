@@ -130,7 +130,7 @@ def test_a_record_that_is_held_up_keeps_no_other_message_waiting(
     environment(SEND_SLOTS="4")
     [held] = arrange.enqueue(owner)
     sweeps.meets("slow", seconds=1.5)
-    running = sweeps.start(linger=30)
+    running = sweeps.start(linger=15)
     assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
     with connect(owner_url) as blocker, blocker.transaction():
         blocker.execute("SELECT FROM postlease.email_messages WHERE id = %s FOR UPDATE", [held])
