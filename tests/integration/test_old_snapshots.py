@@ -9,6 +9,7 @@ from psycopg import IsolationLevel
 from postlease import outbox
 from postlease.database import Connection, connect
 from tests import arrange
+from tests.conftest import ANEW
 
 DEAD = 5_000
 PENDING: LiteralString = """
@@ -48,6 +49,7 @@ def test_a_claim_does_not_read_what_an_old_snapshot_keeps(
     owner: Connection, application: Connection, owner_url: str
 ) -> None:
     """DBL-03: 5,000 mails go through while a transaction elsewhere sees them all as pending."""
+    owner.execute(ANEW)
     owner.execute(PENDING, [DEAD])
     floors = outbox.Floors()
     with connect(owner_url) as elsewhere:

@@ -13,7 +13,7 @@ from postlease.database import Connection, connect
 from postlease.model import Claim
 from postlease.outbox import watching
 from tests import arrange
-from tests.conftest import CLEAN
+from tests.conftest import ANEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,10 +40,10 @@ FROM generate_series(1, %s) AS n
 @pytest.fixture(scope="module")
 def populated(owner_connection: Connection) -> Iterator[Connection]:
     """The owner's connection to 20,000 finished messages."""
-    owner_connection.execute(CLEAN)
+    owner_connection.execute(ANEW)
     owner_connection.execute(FINISHED, {"number": HISTORY})
     yield owner_connection
-    owner_connection.execute(CLEAN)
+    owner_connection.execute(ANEW)
 
 
 @pytest.fixture(scope="module", params=[0, SENDING], ids=["nothing sending", "500 sending"])
