@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OURS = Templates(SHIPPED)
 EVERY_MAIL = [(name, locale) for name in OURS.names() for locale in OURS.locales(name)]
-HOSTILE = '<a href="https://evil.example">Reset</a><img src=x>\'">\u00e9'
+HOSTILE = '<a href="//evil.example">Reset</a><img src=x onerror=x>\'">\u00e9'
 
 
 class Page(HTMLParser):
@@ -208,6 +208,7 @@ def test_a_value_never_becomes_markup_and_text_shows_it_as_it_is() -> None:
 
 
 def test_a_value_cannot_leave_its_attribute(tmp_path: Path) -> None:
+    """TPL-01."""
     templates = one(tmp_path, html='<p title="{{ a }}">x</p>')
     page = Page(templates.render("welcome", "en", {"a": HOSTILE}).html)
     assert page.elements == [("p", {"title": HOSTILE})]
@@ -300,11 +301,14 @@ def test_the_variables_that_a_template_needs_are_found_in_its_source_and_in_all_
     [
         ("{{ name }}", "render_error: welcome/en lacks name"),
         ("{% if %}", "render_error: welcome/en/body.txt.j2, line 1"),
-        ("{{ a.b }}", "render_error: welcome/en/body.txt.j2 (UndefinedError)"),
-        ("{{ a + 1 }}", "render_error: welcome/en/body.txt.j2 (TypeError)"),
-        ("{{ a.__class__.__mro__ }}", "render_error: welcome/en/body.txt.j2 (SecurityError)"),
-        ("{{ l.append(1) }}", "render_error: welcome/en/body.txt.j2 (SecurityError)"),
-        ("{{ 1 // 0 }}", "render_error: welcome/en/body.txt.j2 (ZeroDivisionError)"),
+        ("{{ a.b }}", "render_error: welcome/en/body.txt.j2, line 1 (UndefinedError)"),
+        ("{{ a + 1 }}", "render_error: welcome/en/body.txt.j2, line 1 (TypeError)"),
+        (
+            "{{ a.__class__.__mro__ }}",
+            "render_error: welcome/en/body.txt.j2, line 1 (SecurityError)",
+        ),
+        ("{{ l.append(1) }}", "render_error: welcome/en/body.txt.j2, line 1 (SecurityError)"),
+        ("{{ 1 // 0 }}", "render_error: welcome/en/body.txt.j2, line 1 (ZeroDivisionError)"),
     ],
 )
 def test_a_mail_that_cannot_be_filled_in_is_refused_by_file_and_kind_without_a_value(
@@ -322,7 +326,8 @@ def test_white_space_of_statements_leaves_no_trace(tmp_path: Path) -> None:
 def test_the_version_names_the_files_it_was_made_from(tmp_path: Path) -> None:
     html = "{% extends '_layout/body.html.j2' %}"
     layout = {"_layout/body.html.j2": "one"}
-    first = one(write(tmp_path, layout)._directories[0], html=html)
+    write(tmp_path, layout)
+    first = one(tmp_path, html=html)
     version = first.version("welcome", "en")
     assert first.render("welcome", "en", {}).version == version
     assert len(version) == 12
@@ -333,7 +338,10 @@ def test_the_version_names_the_files_it_was_made_from(tmp_path: Path) -> None:
     for name in ("welcome/en/subject.txt.j2", "welcome/en/body.txt.j2", "_layout/body.html.j2"):
         write(tmp_path, {name: "changed"})
         seen.add(Templates(tmp_path).version("welcome", "en"))
-    assert len(seen) == 4
+    for declaration in ("{}", '{"reply_to": "care@example.com"}'):
+        write(tmp_path, {"welcome/template.json": declaration})
+        seen.add(Templates(tmp_path).version("welcome", "en"))
+    assert len(seen) == 6
 
 
 def test_a_changed_template_takes_effect_in_a_new_process_and_not_in_the_middle_of_one(

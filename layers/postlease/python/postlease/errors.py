@@ -134,6 +134,7 @@ class TemplateError(PostleaseError):
     def __init__(self, code: str, detail: str = "") -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.code = code
+        self.detail = detail
 
 
 class AttachmentError(PostleaseError):

@@ -1,0 +1,147 @@
+"""A template, a language and parameters to a mail; or why that cannot be."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from postlease.errors import TemplateError
+from postlease.model import RenderedMail
+from postlease.rendering import declared
+from postlease.rendering.declared import Declaration
+from postlease.rendering.folders import DECLARATION, FALLBACK_LOCALE, FILES, Folders
+from postlease.rendering.sources import NotALinkError, Sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_RIGHT_TO_LEFT = frozenset({"ar", "dv", "fa", "he", "ks", "ku", "ps", "sd", "ug", "ur", "yi"})
+_TOLD = 20
+"""So many refusals are enough to see what is wrong."""
+
+
+class Templates:
+    """The templates of some directories; what an earlier directory has hides the later ones'.
+
+    Every file is read once: bytes and version of a mail always belong together, and a changed
+    template takes effect in a new process.
+    """
+
+    def __init__(self, *directories: Path) -> None:
+        self.folders = Folders(*directories)
+        self.sources = Sources(self.folders)
+        self._declaration = functools.cache(self._read_declaration)
+
+    def names(self) -> list[str]:
+        """Every template's name, sorted."""
+        return self.folders.names()
+
+    def locales(self, template: str) -> list[str]:
+        """The languages that template is written in, sorted; empty for an unknown name."""
+        return self.folders.locales(template)
+
+    def locale_for(self, template: str, locale: str) -> str:
+        """The language that is used where locale is asked for: pt-BR, then pt, then en."""
+        return self.folders.locale_for(template, locale)
+
+    def sample(self, template: str) -> dict[str, Any]:
+        """The parameters in template's sample.json, or else in the first of its samples."""
+        samples = self.samples(template)
+        return samples.get("sample.json") or next(iter(samples.values()))
+
+    def samples(self, template: str) -> dict[str, dict[str, Any]]:
+        """Parameters to try template with, by file name: sample.json, sample-<which>.json."""
+        return self.folders.samples(template)
+
+    def declaration(self, template: str) -> Declaration:
+        """What template's template.json says; the empty one where there is none.
+
+        TemplateError `template_missing`, or `declaration_invalid` with the place.
+        """
+        if not self.locales(template):
+            self.locale_for(template, FALLBACK_LOCALE)
+        return self._declaration(template)
+
+    def required_variables(self, template: str, locale: str) -> frozenset[str]:
+        """The parameters without which rendering fails, found in the source.
+
+        A name that the source gives a default, or asks for by `is defined`, is not required.
+        """
+        return self.sources.facts(template, self.locale_for(template, locale)).required
+
+    def version(self, template: str, locale: str) -> str:
+        """A short digest over the template's files in this language, with all they extend."""
+        return self.sources.facts(template, self.locale_for(template, locale)).version
+
+    def refusals(
+        self, template: str, locale: str, parameters: Mapping[str, Any]
+    ) -> list[tuple[str, str]]:
+        """Why a message with these parameters could not be rendered; empty where it can be.
+
+        Each with the JSON pointer of what to correct (`/parameters/name`) and a sentence that holds
+        no value; 20 at most. The last look is to render it. TemplateError `template_missing`,
+        and whatever is wrong with the template itself.
+        """
+        found = self.locale_for(template, locale)
+        missing = sorted(self.sources.facts(template, found).required - parameters.keys())
+        refused = [(f"/parameters/{name}", "the template needs this parameter") for name in missing]
+        texts = self.declaration(template).refusals(parameters)
+        refused += [(pointer, detail) for _, pointer, detail in itertools.islice(texts, _TOLD)]
+        if not refused:
+            try:
+                self.render(template, locale, parameters)
+            except TemplateError as error:
+                refused.append(("/parameters", f"the template refuses them: {error.detail}"))
+        return refused[:_TOLD]
+
+    def render(self, template: str, locale: str, parameters: Mapping[str, Any]) -> RenderedMail:
+        """template in locale, filled in. Permanent until the template or the row changes.
+
+        TemplateError `template_missing`, `text_too_long`, `url_not_declared` or `render_error`; its
+        text names files, lines and variables, never a value.
+        """
+        found = self.locale_for(template, locale)
+        required, version = self.sources.facts(template, found)
+        if missing := sorted(required - parameters.keys()):
+            raise TemplateError("render_error", f"{template}/{found} lacks {', '.join(missing)}")
+        for code, pointer, detail in self.declaration(template).refusals(parameters):
+            raise TemplateError(code, f"{template}, {pointer}: {detail}")
+        values = {**parameters, "locale": found, "direction": _direction(found)}
+        subject, text, html = (self._fill(f"{template}/{found}/{file}", values) for file in FILES)
+        return RenderedMail(subject=subject, text=text, html=html, version=version)
+
+    def _fill(self, file: str, values: Mapping[str, Any]) -> str:
+        try:
+            return self.sources.environment().get_template(file).render(values)
+        except TemplateError:
+            raise
+        except NotALinkError as error:
+            detail = f"{self._place(file, error)}: a link is not an http or https URL"
+            raise TemplateError("render_error", detail) from None
+        except Exception as error:  # noqa: BLE001  a template can raise anything
+            # The original text may quote a parameter.
+            detail = f"{self._place(file, error)} ({type(error).__name__})"
+            raise TemplateError("render_error", detail) from None
+
+    def _place(self, file: str, error: Exception) -> str:
+        """The innermost line of a template that error came by."""
+        places = [
+            f"{frame.filename}, line {frame.lineno}"
+            for frame in traceback.extract_tb(error.__traceback__)
+            if self.folders.path(frame.filename)
+        ]
+        return places[-1] if places else file
+
+    def _read_declaration(self, template: str) -> Declaration:
+        file = f"{template}/{DECLARATION}"
+        if self.folders.path(file) is None:
+            return Declaration()
+        return declared.read(self.folders.source(file), file)
+
+
+def _direction(locale: str) -> str:
+    """How a language is written: for the `dir` of a page."""
+    return "rtl" if locale.lower().partition("-")[0].partition("_")[0] in _RIGHT_TO_LEFT else "ltr"
