@@ -15,8 +15,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 from psycopg.conninfo import conninfo_to_dict
 
-from postlease import attachments, config, database, doorbell, rendering, telemetry
+from postlease import config, database, doorbell, rendering, telemetry
 from postlease import secret_store as secret_store_module
+from postlease.attachments import storage
 from postlease.delivery import rates
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ def forget() -> None:
     config.settings.cache_clear()
     rendering.templates.cache_clear()
     rates.forget()
-    if attachments._s3.cache_info().currsize:
-        attachments._s3().close()
-    attachments._s3.cache_clear()
+    if storage.client.cache_info().currsize:
+        storage.client().close()
+    storage.client.cache_clear()
     if doorbell._sqs.cache_info().currsize:
         doorbell._sqs().close()
     doorbell._sqs.cache_clear()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.exceptions import ClientError
 
 from postlease import attachments
 from postlease.errors import AttachmentError, UnavailableError
@@ -90,6 +92,37 @@ def test_a_storage_that_refuses_is_unavailable_not_missing(
     environment(ATTACHMENTS_BUCKET="no-such-bucket")
     with pytest.raises(UnavailableError):
         attachments.load([reference("v1")])
+
+
+@pytest.mark.parametrize("code", ["400", "405", "InvalidArgument", "MethodNotAllowed"])
+def test_what_the_storage_calls_no_version_is_missing_and_not_asked_for_again(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    class Refusing:
+        def get_object(self, **_named: object) -> None:
+            raise ClientError({"Error": {"Code": code}}, "GetObject")
+
+    monkeypatch.setattr("postlease.attachments.loading.storage", Refusing)
+    with pytest.raises(AttachmentError) as caught:
+        attachments.load([reference("never-was")])
+    assert caught.value.code == "attachment_missing"
+    with pytest.raises(UnavailableError):
+        attachments.load([reference(None)])
+
+
+def test_a_key_that_a_client_would_rewrite_is_missing_whoever_owns_what_it_leads_to(
+    bucket: Bucket,
+) -> None:
+    bucket.put("attachments/uploads/b/x")
+    with pytest.raises(AttachmentError) as caught:
+        attachments.load([replace(reference(None), storage_ref="attachments/uploads/a/../b/x")])
+    assert caught.value.code == "attachment_missing"
+
+
+def test_an_inline_image_keeps_its_content_id(bucket: Bucket) -> None:
+    bucket.put(KEY)
+    [loaded] = attachments.load([replace(reference(None), content_id="logo")])
+    assert loaded.content_id == "logo"
 
 
 def test_content_and_references_print_no_bytes() -> None:

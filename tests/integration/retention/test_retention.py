@@ -247,7 +247,7 @@ def test_an_object_that_the_storage_refuses_keeps_its_note_and_stops_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One refused object fills no round: with one object a round, the others still leave."""
-    monkeypatch.setattr(attachments, "DELETE_LIMIT", 1)
+    monkeypatch.setattr(attachments.deleting, "DELETE_LIMIT", 1)
     keys = with_own_object(owner, application, bucket, 3)
     bucket.refuse_deletion(keys[0])
     refused = run(database)
@@ -267,7 +267,7 @@ def test_objects_that_did_not_fit_into_the_time_leave_with_the_next_run(
     bucket: Bucket,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attachments, "DELETE_LIMIT", 1)
+    monkeypatch.setattr(attachments.deleting, "DELETE_LIMIT", 1)
     with_own_object(owner, application, bucket, 3)
     # Messages take two looks, keys, windows and the suppression list one each.
     first = run(database, has_time=rounds(6))

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 """Shorter, and a slow provider looks dead; longer, and a dead worker stalls its mail."""
 
+LARGEST_MAILS = {"ses": 40 * 1024 * 1024, "resend": 40 * 1024 * 1024, "smtp": 40 * 1024 * 1024}
+"""Bytes of a whole message after base64 that each provider takes (SES quotas; Resend's limits).
+A relay tells its own at send: this is what most of them are set to at most."""
+
 _LONGEST_NAME = 128
 _HIGHEST_LIMIT = 1_000_000
 _STAGES = ("local", "dev", "staging", "prod")
@@ -137,6 +141,11 @@ class Settings:
     client_limit_per_hour: int | None
     idempotency_lifetime: timedelta
     retention: timedelta
+
+    @property
+    def largest_mail(self) -> int:
+        """Bytes of a whole message after base64 that the configured provider takes."""
+        return LARGEST_MAILS[self.mail_provider]
 
     def token_lifetime(self, purpose: Purpose) -> timedelta:
         """How long a token for purpose lives."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import UUID
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime, timedelta
 
 Status: TypeAlias = Literal["pending", "sending", "sent", "failed"]
@@ -73,7 +74,10 @@ class TokenFacts:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentReference:
-    """A pinned S3 object: key, version, size in bytes and SHA-256 as they were at enqueue."""
+    """A pinned S3 object: key, version, size in bytes and SHA-256 as they were at enqueue.
+
+    content_id: what the HTML calls an inline image by; None for an ordinary attachment.
+    """
 
     filename: str
     content_type: str
@@ -81,6 +85,7 @@ class AttachmentReference:
     version_id: str | None
     size: int
     sha256: bytes
+    content_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +129,12 @@ class ClaimedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A loaded attachment."""
+    """A loaded attachment. content_id is what the HTML calls an inline image by: `cid:` and it."""
 
     filename: str
     content_type: str
     content: bytes = field(repr=False)
+    content_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,26 @@ class RenderedMail:
     text: str = field(repr=False)
     html: str = field(repr=False)
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """What stands in an address header: a display name (empty for none) and a plain address."""
+
+    name: str = field(repr=False)
+    address: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Addressing:
+    """What a mail shows beside the envelope's plain addresses.
+
+    sender is the name in `From`; recipients are the names in `To` and `Cc` by lower-cased address.
+    """
+
+    sender: str = field(default="", repr=False)
+    recipients: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reply_to: Mailbox | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
        (SELECT jsonb_agg(jsonb_build_object(
             'filename', a.filename, 'content_type', a.content_type, 'storage_ref', a.storage_ref,
-            'version_id', a.version_id, 'size', a.size, 'sha256', encode(a.sha256, 'hex'))
+            'version_id', a.version_id, 'size', a.size, 'sha256', encode(a.sha256, 'hex'),
+            'content_id', a.content_id)
             ORDER BY a.position)
         FROM postlease.email_attachments AS a WHERE a.message_id = c.id) AS attachments
 FROM claimed AS c

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from postlease import secret_store
+from postlease.config import LARGEST_MAILS
 from postlease.errors import UnavailableError
 from postlease.model import Accepted, Blocked, Outcome, Rejected, Unknown, Unreachable
 from postlease.providers.resend_answers import classify
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from postlease.config import Resend, TimeRules
     from postlease.model import OutgoingMail
 
-LARGEST = 40 * 1024 * 1024
-"""Bytes of a whole message after base64; more would be refused after the upload."""
+LARGEST = LARGEST_MAILS["resend"]
+"""More would be refused after the upload."""
 
 _LARGEST_ANSWER = 64 * 1024
 

@@ -11,6 +11,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING
 
+from postlease.config import LARGEST_MAILS
 from postlease.errors import UnavailableError
 from postlease.model import Accepted, Blocked, Outcome, Rejected, Unknown, Unreachable
 from postlease.providers.ses_answers import classify
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from postlease.config import TimeRules
     from postlease.model import OutgoingMail
 
-LARGEST = 40 * 1024 * 1024
-"""Bytes of a whole message after base64 (SES quotas); more would be refused after the upload."""
+LARGEST = LARGEST_MAILS["ses"]
+"""More would be refused after the upload."""
 
 
 class SesProvider:

@@ -1,0 +1,30 @@
+"""Attachments in S3: whose they are, how they get there, what they were, and when they leave.
+
+    prefixes   which keys a producer may name
+    storage    the S3 client, and what its failures mean
+    uploading  a presigned upload under a producer's own prefix
+    pinning    version, size and SHA-256 of what a producer names
+    loading    the pinned bytes, at send
+    deleting   what no message refers to any more
+
+Keys are passed on as they are: no room decodes, normalizes or cleans one.
+"""
+
+from postlease.attachments.deleting import DELETE_LIMIT, Deleted, delete_noted
+from postlease.attachments.loading import load
+from postlease.attachments.pinning import Pinned, Wanted, pin
+from postlease.attachments.prefixes import tag
+from postlease.attachments.uploading import Upload, upload
+
+__all__ = [
+    "DELETE_LIMIT",
+    "Deleted",
+    "Pinned",
+    "Upload",
+    "Wanted",
+    "delete_noted",
+    "load",
+    "pin",
+    "tag",
+    "upload",
+]

@@ -1,0 +1,52 @@
+"""The bytes of attachments as they were pinned, at send."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING
+
+from postlease.attachments.prefixes import is_plain
+from postlease.attachments.storage import AbsentError, storage, translated
+from postlease.config import settings
+from postlease.errors import AttachmentError
+from postlease.model import Attachment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from types_boto3_s3.type_defs import GetObjectRequestTypeDef
+
+    from postlease.model import AttachmentReference
+
+
+def load(references: Sequence[AttachmentReference]) -> tuple[Attachment, ...]:
+    """The pinned objects' bytes, in order.
+
+    AttachmentError: `attachment_missing` if an object is gone, `attachment_changed` if another
+    one lies in its place. UnavailableError: the storage does not answer.
+    """
+    return tuple(_load(reference) for reference in references)
+
+
+def _load(reference: AttachmentReference) -> Attachment:
+    if not is_plain(reference.storage_ref):
+        raise AttachmentError("attachment_missing")
+    pinned: GetObjectRequestTypeDef = {
+        "Bucket": settings().attachments_bucket,
+        "Key": reference.storage_ref,
+    }
+    if reference.version_id is not None:
+        pinned["VersionId"] = reference.version_id
+    try:
+        with translated(names_version=reference.version_id is not None):
+            found = storage().get_object(**pinned)
+            with contextlib.closing(found["Body"]) as body:
+                # A swapped object may be of any size: what is longer than the pinned one is not
+                # read.
+                content = body.read(reference.size + 1)
+    except AbsentError:
+        raise AttachmentError("attachment_missing") from None
+    if len(content) != reference.size or hashlib.sha256(content).digest() != reference.sha256:
+        raise AttachmentError("attachment_changed")
+    return Attachment(reference.filename, reference.content_type, content, reference.content_id)
