@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from postlease.errors import TemplateError
 from postlease.mime import compose, message_identifier
-from postlease.model import Attachment, Envelope, RenderedMail, event_id
+from postlease.model import Addressing, Attachment, Envelope, Mailbox, RenderedMail, event_id
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -29,6 +29,7 @@ ENVELOPE = Envelope(
     cc=("cleo@example.net",),
     bcc=("hidden@example.org",),
 )
+HELP = Mailbox("", "help@example.com")
 HEADERS = {
     "From",
     "To",
@@ -103,7 +104,7 @@ def normal(text: str) -> str:
 
 
 def test_a_mail_carries_its_ids_its_automation_marks_and_nothing_of_the_blind_copies() -> None:
-    content = mail(attempt=3, reply_to="help@example.com", sender_name="Acme")
+    content = mail(attempt=3, shown=Addressing("Acme", reply_to=HELP))
     message = parsed(content)
     assert set(message.keys()) == HEADERS
     assert len(message.keys()) == len(HEADERS)
@@ -204,8 +205,11 @@ def test_a_control_character_gets_into_no_header(control: str) -> None:
     """MIM-03, ATT-03: CR, LF, NUL, every other C0 and C1, line separators, lone surrogates."""
     hostile = f"Eve{control}Bcc: x@example.com"
     attempts: list[dict[str, Any]] = [
-        {"sender_name": hostile},
-        {"reply_to": f"help@example.com{control}"},
+        {"shown": Addressing(hostile)},
+        {"shown": Addressing(recipients={"ada@example.com": hostile})},
+        {"shown": Addressing(recipients={"cleo@example.net": hostile})},
+        {"shown": Addressing(reply_to=Mailbox("", f"help@example.com{control}"))},
+        {"shown": Addressing(reply_to=Mailbox(hostile, "help@example.com"))},
         {"envelope": Envelope(f"a@example.com{control}", ("b@example.com",), (), ())},
         {"envelope": Envelope("a@example.com", (f"b@example.com{control}",), (), ())},
         {"envelope": Envelope("a@example.com", ("b@example.com",), (hostile,), ())},
@@ -233,6 +237,7 @@ def test_a_control_character_gets_into_no_header(control: str) -> None:
         "ada@example.com, bob@example.com",
         '"victim@evil.example x"@example.com',
         "ada@example.com>",
+        "=?utf-8?q?ada=40example.org?=@example.com",
         "x" * 65 + "@example.com",
     ],
 )
@@ -260,7 +265,7 @@ def test_what_is_not_a_plain_address_gets_into_no_header(address: str) -> None:
 )
 def test_a_display_name_comes_back_whole_beside_the_one_address(name: str) -> None:
     """MIM-01, MIM-10."""
-    content = mail(sender_name=name)
+    content = mail(shown=Addressing(name))
     assert [box.addr_spec for box in parsed(content)["From"].addresses] == [ENVELOPE.sender]
     assert sender_of(content) == (name, ENVELOPE.sender)
 
@@ -353,7 +358,7 @@ def test_whatever_goes_in_comes_back_as_the_same_parts(
 ) -> None:
     subject = f"s{subject}"
     content = mail(
-        subject, text, html, sender_name=name, attachments=[attached(f"f{filename}.bin")]
+        subject, text, html, shown=Addressing(name), attachments=[attached(f"f{filename}.bin")]
     )
     assert content.isascii()
     lines = content.split(b"\r\n")

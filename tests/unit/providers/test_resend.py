@@ -23,10 +23,12 @@ from postlease.errors import UnavailableError
 from postlease.mime import compose, message_identifier
 from postlease.model import (
     Accepted,
+    Addressing,
     Attachment,
     Blocked,
     Deferred,
     Envelope,
+    Mailbox,
     Outcome,
     OutgoingMail,
     Rejected,
@@ -63,6 +65,7 @@ ENVELOPE = Envelope(
     cc=("cleo@example.net",),
     bcc=("hidden@example.org",),
 )
+SHOWN = Addressing(reply_to=Mailbox("", "help@example.com"))
 RENDERED = RenderedMail("Grüße", "Hällo\n", "<p>Hällo</p>\n", "v")
 
 
@@ -72,7 +75,7 @@ def mail(
     *,
     rendered: RenderedMail = RENDERED,
     attachments: tuple[Attachment, ...] = (),
-    sender_name: str | None = None,
+    shown: Addressing = SHOWN,
 ) -> OutgoingMail:
     message_id = message_id or uuid4()
     content = compose(
@@ -82,8 +85,7 @@ def mail(
         message_id=message_id,
         attempt=attempt,
         sent_at=datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=attempt),
-        reply_to="help@example.com",
-        sender_name=sender_name,
+        shown=shown,
     )
     return OutgoingMail(
         message_id=message_id,
@@ -170,7 +172,65 @@ def test_the_recipients_are_those_of_the_envelope_alone() -> None:
     ],
 )
 def test_the_sender_s_name_stands_before_its_address(name: str, written: str) -> None:
-    assert fields(mail(sender_name=name))["from"] == written
+    assert fields(mail(shown=Addressing(name)))["from"] == written
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Müller, Jürgen",
+        "Почта 📬 " * 9 + "x",
+        "請求書" * 40,
+        "=?utf-8?q?Eve?=",
+        'a"\\b',
+        "a.b",
+        "x" * 90,
+    ],
+)
+def test_every_name_stands_whole_before_its_address(name: str) -> None:
+    """MIM-01, MIM-10: names that take several encoded words lose none of them and gain no blank."""
+    named = {"ada@example.com": name, "cleo@example.net": name, "hidden@example.org": name}
+    shown = Addressing(name, named, Mailbox(name, "help@example.com"))
+    body = fields(mail(shown=shown))
+    for field, address in (
+        (body["from"], ENVELOPE.sender),
+        (body["to"][0], "ada@example.com"),
+        (body["cc"][0], "cleo@example.net"),
+        (body["reply_to"][0], "help@example.com"),
+    ):
+        assert field.endswith(f" <{address}>")
+        written = field.removesuffix(f" <{address}>")
+        if written.startswith('"'):
+            written = written[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+        assert written == name
+    assert body["bcc"] == ["hidden@example.org"]
+
+
+def test_one_address_has_in_each_field_the_name_of_that_field() -> None:
+    shown = Addressing("", {"ada@example.com": "Ada"}, Mailbox("Desk", "ada@example.com"))
+    body = fields(mail(shown=shown))
+    assert body["to"] == ["Ada <ada@example.com>"]
+    assert body["reply_to"] == ["Desk <ada@example.com>"]
+
+
+def test_an_inline_image_keeps_its_content_id_and_nothing_else_has_one() -> None:
+    rendered = RenderedMail("Logo", "Logo\n", '<img src="cid:logo.1">\n', "v")
+    images = tuple(
+        Attachment(f"{content_id}.png", "image/png", b"PNG", content_id)
+        for content_id in ("logo.1", "unused")
+    )
+    body = fields(mail(rendered=rendered, attachments=images))
+    assert body["html"] == rendered.html
+    content = base64.b64encode(b"PNG").decode()
+    assert sorted(body["attachments"], key=lambda found: found["filename"]) == [
+        {
+            "filename": "logo.1.png",
+            "content_type": "image/png",
+            "content": content,
+            "content_id": "logo.1",
+        },
+        {"filename": "unused.png", "content_type": "image/png", "content": content},
+    ]
 
 
 LINES = st.text(

@@ -12,6 +12,7 @@
     ├── TokenKeyUnknownError    a token's key is not in the ring: refresh the ring once
     ├── TokenMismatchError      a token's key is not the one it was made with: do not mail it
     ├── SenderNotAllowedError   a message asks for a sender that this deployment does not allow
+    ├── FilenameForbiddenError  a message's attachment is of a kind that no provider carries
     ├── TemplateError           a message cannot be rendered until its template or row changes
     └── AttachmentError         a message's attachment is gone or changed: permanent
 
@@ -126,6 +127,10 @@ class TokenMismatchError(PostleaseError):
 
 class SenderNotAllowedError(PostleaseError):
     """A message's from_address is none of the configured senders: permanent, it is not sent."""
+
+
+class FilenameForbiddenError(PostleaseError):
+    """An attachment's name ends as providers refuse it: permanent, the message is not sent."""
 
 
 class TemplateError(PostleaseError):

@@ -11,6 +11,7 @@ from postlease.errors import (
     AttachmentError,
     ConfigurationError,
     DatabaseError,
+    FilenameForbiddenError,
     InvalidInputError,
     PostleaseError,
     SenderNotAllowedError,
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from postlease.model import Claim, ClaimedMessage, FailureReason
 
 THROTTLE_DELAY = timedelta(seconds=2)
-
-_NOT_ALLOWED = "sender_not_allowed"
-
 
 _COUNTS_RECIPIENTS = frozenset({"daily_quota", "monthly_quota"})
 """Blocked for what is left of a number: a message with fewer recipients may still pass."""
@@ -128,9 +126,8 @@ def unprepared(message: ClaimedMessage, error: Exception, *, chance: float) -> S
             return failed(message.claim, "render_error", outcome="render_error", code=error.code)
         case AttachmentError():
             return failed(message.claim, error.code, outcome=error.code)
-        case InvalidInputError() | SenderNotAllowedError():
-            code = "invalid_sender" if isinstance(error, InvalidInputError) else _NOT_ALLOWED
-            return failed(message.claim, "rejected", outcome="rejected", code=code)
+        case InvalidInputError() | SenderNotAllowedError() | FilenameForbiddenError():
+            return failed(message.claim, "rejected", outcome="rejected", code=_fault(error))
         case TokenKeyUnknownError() | TokenMismatchError():
             return _refunded(message, "blocked", "token_key", _short(chance))
         case ConfigurationError():
@@ -139,6 +136,16 @@ def unprepared(message: ClaimedMessage, error: Exception, *, chance: float) -> S
             return _refunded(message, "unreachable", "dependency", _short(chance))
         case _:
             return deferred(message, f"unexpected_{type(error).__name__}", chance=chance)
+
+
+def _fault(error: InvalidInputError | SenderNotAllowedError | FilenameForbiddenError) -> str:
+    match error:
+        case SenderNotAllowedError():
+            return "sender_not_allowed"
+        case FilenameForbiddenError():
+            return "forbidden_filename"
+        case _:
+            return "invalid_reply_to" if error.pointer == "/reply_to" else "invalid_sender"
 
 
 def unauthorized(message: ClaimedMessage, error: PostleaseError, *, chance: float) -> Settlement:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from postlease import addresses, attachments, mime, secret_store, suppression, tokens
-from postlease.errors import SenderNotAllowedError, TemplateError
-from postlease.model import Envelope, OutgoingMail
+from postlease.errors import FilenameForbiddenError, SenderNotAllowedError, TemplateError
+from postlease.model import Addressing, Envelope, Mailbox, OutgoingMail
 from postlease.outbox import Addressee, Asked
 
 if TYPE_CHECKING:
@@ -62,8 +62,11 @@ class Preparer:
 
         Raises TemplateError and AttachmentError (permanent), UnavailableError (storage or secrets
         do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made),
-        InvalidInputError and SenderNotAllowedError (the message's own sender cannot be used).
+        InvalidInputError and SenderNotAllowedError (the message's own sender, or whom to reply to,
+        cannot be used), FilenameForbiddenError (no provider carries such a file).
         """
+        if any(mime.is_forbidden_filename(one.filename) for one in message.attachments):
+            raise FilenameForbiddenError
         parameters = _parameters(message)
         if message.token is not None:
             lifetime = self._settings.token_lifetime(message.token.purpose)
@@ -91,8 +94,7 @@ class Preparer:
             attempt=claim.attempt,
             # The moment of the claim on the database's clock.
             sent_at=message.lease_expires_at - self._settings.times.lease,
-            reply_to=message.reply_to,
-            sender_name=sender.name,
+            shown=Addressing(sender=sender.name, reply_to=_reply_to(message)),
         )
         digests = self._digests(envelope)
         return PreparedMail(
@@ -135,6 +137,13 @@ class Preparer:
     def _digests(self, envelope: Envelope) -> dict[str, bytes]:
         pepper = tokens.pepper(secret_store.read_text(self._settings.pepper_secret_arn))
         return {address: suppression.digest(pepper, address) for address in envelope.recipients}
+
+
+def _reply_to(message: ClaimedMessage) -> Mailbox | None:
+    if message.reply_to is None:
+        return None
+    parsed = addresses.parse_sender(message.reply_to, pointer="/reply_to")
+    return Mailbox(parsed.name, parsed.address)
 
 
 def _parameters(message: ClaimedMessage) -> dict[str, Any]:

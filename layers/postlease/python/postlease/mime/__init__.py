@@ -1,0 +1,22 @@
+"""RFC 5322 bytes out of a rendered mail. Pure: the same arguments give the same bytes.
+
+    composing   the whole message: structure, bodies, attachments, inline images
+    headers     what stands in a header: mailboxes with names, subjects
+    filenames   what an attachment may be called, and how a reader sees it
+
+Whom a mail is delivered to is not read from these bytes: that is the envelope's duty.
+"""
+
+from __future__ import annotations
+
+from postlease.mime.composing import compose, message_identifier
+from postlease.mime.filenames import FORBIDDEN_EXTENSIONS, is_forbidden_filename
+from postlease.mime.headers import read_mailboxes
+
+__all__ = [
+    "FORBIDDEN_EXTENSIONS",
+    "compose",
+    "is_forbidden_filename",
+    "message_identifier",
+    "read_mailboxes",
+]
