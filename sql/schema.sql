@@ -3,6 +3,12 @@
 
 CREATE SCHEMA postlease;
 
+CREATE FUNCTION postlease.attachments_tag(producer text DEFAULT SESSION_USER) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT left(encode(sha256(convert_to(producer, 'UTF8')), 'hex'), 16)
+    $$;
+
 CREATE FUNCTION postlease.attempts_kept(attempts jsonb) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $_$
@@ -72,6 +78,7 @@ CREATE TABLE postlease.email_messages (
     blocked_as text,
     recipient_names jsonb DEFAULT '{}'::jsonb NOT NULL,
     attachment_bytes bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT email_attachments_total_size CHECK ((attachment_bytes <= 28500000)),
     CONSTRAINT email_messages_attachment_bytes CHECK ((attachment_bytes >= 0)),
     CONSTRAINT email_messages_blocked_whole CHECK ((num_nonnulls(blocked_at, blocked_as) = ANY (ARRAY[0, 2]))),
     CONSTRAINT email_messages_counts CHECK (((attempt_count >= refunded_count) AND (refunded_count >= 0) AND (reaped_count >= 0) AND (unknown_count >= 0) AND (max_attempts > 0))),
@@ -95,6 +102,7 @@ END)),
     CONSTRAINT email_messages_recipient_count CHECK (((cardinality(to_addresses) >= 1) AND (((cardinality(to_addresses) + cardinality(cc_addresses)) + cardinality(bcc_addresses)) <= 50))),
     CONSTRAINT email_messages_recipients_flat CHECK ((GREATEST(array_ndims(to_addresses), array_ndims(cc_addresses), array_ndims(bcc_addresses)) = 1)),
     CONSTRAINT email_messages_retries CHECK ((retry_count >= 0)),
+    CONSTRAINT email_messages_scope_length CHECK (((length(cancel_scope) >= 1) AND (length(cancel_scope) <= 255))),
     CONSTRAINT email_messages_sent_at_when_sent CHECK (((status = 'sent'::text) = (sent_at IS NOT NULL))),
     CONSTRAINT email_messages_sent_is_named CHECK (((status <> 'sent'::text) OR (provider_message_id IS NOT NULL))),
     CONSTRAINT email_messages_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'sent'::text, 'failed'::text]))),
@@ -124,34 +132,196 @@ CREATE FUNCTION postlease.attempts_with(message postlease.email_messages, outcom
             'refunded', refunded)
     $$;
 
+CREATE FUNCTION postlease.broken_attachments(producer text, attachments jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+DECLARE
+    tag text := postlease.attachments_tag(producer);
+    own text := '^attachments/((uploads|kept)/' || tag || '|shared)/.';
+    broken text;
+BEGIN
+    IF jsonb_typeof(attachments) <> 'array' THEN
+        RETURN 'email_attachments_array';
+    ELSIF jsonb_array_length(attachments) > 20 THEN
+        RETURN 'email_attachments_count';
+    END IF;
+    SELECT f.broken INTO broken FROM (SELECT a.place, CASE
+        WHEN jsonb_typeof(a.one) <> 'object' THEN 'email_attachments_member'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(a.one) AS k (name) WHERE k.name NOT IN (
+            'storage_ref', 'filename', 'content_type', 'version_id', 'size', 'sha256', 'content_id'))
+          OR jsonb_typeof(a.one -> 'storage_ref') IS DISTINCT FROM 'string'
+          OR jsonb_typeof(a.one -> 'filename') IS DISTINCT FROM 'string'
+          OR jsonb_typeof(a.one -> 'content_type') IS DISTINCT FROM 'string'
+          OR jsonb_typeof(a.one -> 'version_id') NOT IN ('string', 'null')
+          OR jsonb_typeof(a.one -> 'size') IS DISTINCT FROM 'number'
+          OR jsonb_typeof(a.one -> 'sha256') IS DISTINCT FROM 'string'
+          OR jsonb_typeof(a.one -> 'content_id') NOT IN ('string', 'null')
+            THEN 'email_attachments_member'
+        WHEN octet_length(a.one ->> 'storage_ref') > 1024
+          OR a.one ->> 'storage_ref' ~ '[\u0001-\u001f\u007f]'
+            THEN 'email_attachments_key_shape'
+        WHEN a.one ->> 'storage_ref' !~ own THEN 'email_attachments_producer_prefix'
+        WHEN a.one ->> 'storage_ref' LIKE 'attachments/uploads/%' AND a.one ->> 'version_id' IS NULL
+            THEN 'email_attachments_owned_is_pinned'
+        WHEN a.one ->> 'version_id' !~ '^[\u0021-\u007e]+$' OR length(a.one ->> 'version_id') > 1024
+            THEN 'email_attachments_version_shape'
+        WHEN length(a.one ->> 'filename') NOT BETWEEN 1 AND 255
+          OR a.one ->> 'filename' ~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
+            THEN 'email_attachments_filename'
+        WHEN a.one ->> 'content_type'
+            !~ '^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}$'
+            THEN 'email_attachments_content_type'
+        WHEN (a.one ->> 'size')::numeric < 0 OR (a.one ->> 'size')::numeric % 1 <> 0
+            THEN 'email_attachments_size'
+        WHEN a.one ->> 'sha256' !~ '^[0-9A-Fa-f]{64}$' THEN 'email_attachments_sha256_length'
+        WHEN a.one ->> 'content_id' !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'
+            THEN 'email_attachments_content_id'
+        END AS broken
+        FROM jsonb_array_elements(attachments) WITH ORDINALITY AS a (one, place)) AS f
+    WHERE f.broken IS NOT NULL
+    ORDER BY f.place
+    LIMIT 1;
+    RETURN coalesce(broken, (
+        SELECT CASE
+            WHEN sum((a.one ->> 'size')::numeric) > 28500000 THEN 'email_attachments_total_size'
+            WHEN count(DISTINCT a.one ->> 'content_id') <> count(a.one ->> 'content_id')
+                THEN 'email_attachments_content_ids_distinct'
+        END
+        FROM jsonb_array_elements(attachments) AS a (one)));
+END
+$_$;
+
+CREATE FUNCTION postlease.broken_content(parameters jsonb, addresses text[]) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+BEGIN
+    RETURN CASE
+        WHEN octet_length(parameters::text) > 65536 THEN 'email_messages_parameters_size'
+        -- Printable ASCII, one @, none of the characters that join, quote or route addresses.
+        WHEN EXISTS (SELECT FROM unnest(addresses) AS a (address)
+                     WHERE address IS NULL OR length(address) > 254
+                        OR address !~ ('^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}'
+                            || '@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+'
+                            || '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$'))
+            THEN 'email_messages_recipient_shape'
+        WHEN cardinality(addresses) > 1
+         AND (SELECT count(DISTINCT lower(address)) FROM unnest(addresses) AS a (address))
+            <> cardinality(addresses)
+            THEN 'email_messages_recipients_distinct'
+    END;
+END
+$_$;
+
+CREATE FUNCTION postlease.broken_mailbox(mailbox text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+DECLARE
+    parts text[] := regexp_match(mailbox, '^(.*)<([^<]*)>$');
+    name text := btrim(coalesce(parts[1], ''));
+BEGIN
+    IF length(name) >= 2 AND name LIKE '"%"' THEN
+        name := substr(name, 2, length(name) - 2);
+    END IF;
+    RETURN length(name) > 128
+        -- What is invisible, or ends a line, or turns the direction of reading.
+        OR name ~ ('[\u0001-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f'
+            || '\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff]')
+        OR postlease.broken_content('{}', ARRAY[coalesce(parts[2], mailbox)]) IS NOT NULL;
+END
+$_$;
+
+CREATE FUNCTION postlease.broken_message(producer text, template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority numeric, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+BEGIN
+    RETURN CASE
+        WHEN template !~ '^[a-z][a-z0-9_]{0,63}$' THEN 'email_messages_template_shape'
+        WHEN template IN ('verify_email', 'reset_password') THEN 'email_messages_token_template'
+        WHEN locale !~ '^[A-Za-z0-9-]{1,35}$' THEN 'email_messages_locale_shape'
+        WHEN jsonb_typeof(parameters) <> 'object' THEN 'email_messages_parameters_object'
+        WHEN greatest(array_ndims(to_addresses), array_ndims(cc_addresses), array_ndims(bcc_addresses)) > 1
+            THEN 'email_messages_recipients_flat'
+        WHEN cardinality(to_addresses) = 0
+          OR cardinality(to_addresses) + cardinality(cc_addresses) + cardinality(bcc_addresses) > 50
+            THEN 'email_messages_recipient_count'
+        WHEN priority NOT IN (50, 100) THEN 'email_messages_priority'
+        WHEN delivery NOT IN ('at_least_once', 'at_most_once') THEN 'email_messages_delivery'
+        WHEN NOT (isfinite(send_at) AND isfinite(expires_at)) THEN 'email_messages_times_finite'
+        -- One that is over already is taken: who repeats a key after that still learns the id.
+        WHEN expires_at <= send_at THEN 'email_messages_expires_after_send'
+        WHEN length(idempotency_key) NOT BETWEEN 1 AND 255 THEN 'email_messages_key_length'
+        WHEN length(cancel_scope) NOT BETWEEN 1 AND 255 THEN 'email_messages_scope_length'
+        WHEN from_address IS NOT NULL AND postlease.broken_mailbox(from_address)
+            THEN 'email_messages_from_shape'
+        WHEN reply_to IS NOT NULL AND postlease.broken_mailbox(reply_to)
+            THEN 'email_messages_reply_to_shape'
+        ELSE coalesce(
+            CASE WHEN names <> '{}' THEN
+                postlease.broken_names(names, to_addresses || cc_addresses || bcc_addresses) END,
+            CASE WHEN tags <> '{}' THEN postlease.broken_tags(tags) END,
+            CASE WHEN attachments <> '[]' THEN
+                postlease.broken_attachments(producer, attachments) END)
+    END;
+END
+$_$;
+
+CREATE FUNCTION postlease.broken_names(names jsonb, recipients text[]) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+BEGIN
+    IF jsonb_typeof(names) <> 'object' THEN
+        RETURN 'email_messages_names_object';
+    END IF;
+    RETURN (
+        SELECT min(CASE
+            WHEN n.address <> ALL (SELECT lower(r.address) FROM unnest(recipients) AS r (address))
+                THEN 'email_messages_names_of_recipients'
+            WHEN jsonb_typeof(n.name) <> 'string' OR length(n.name #>> '{}') > 100
+              OR n.name #>> '{}' ~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
+                THEN 'email_messages_names_shape'
+        END)
+        FROM jsonb_each(names) AS n (address, name));
+END
+$$;
+
+CREATE FUNCTION postlease.broken_tags(tags jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+BEGIN
+    IF jsonb_typeof(tags) <> 'object' THEN
+        RETURN 'email_messages_tags_object';
+    END IF;
+    RETURN (
+        SELECT CASE
+            WHEN count(*) > 10 THEN 'email_messages_tags_count'
+            WHEN NOT bool_and(
+                t.name ~ '^[A-Za-z0-9_-]+$' AND length(t.name) <= 256
+                AND lower(t.name) NOT LIKE 'postlease-%' AND jsonb_typeof(t.value) = 'string'
+                AND t.value #>> '{}' ~ '^[A-Za-z0-9_-]+$' AND length(t.value #>> '{}') <= 256)
+                THEN 'email_messages_tags_shape'
+        END
+        FROM jsonb_each(tags) AS t (name, value));
+END
+$_$;
+
 CREATE FUNCTION postlease.check_message_content() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
+    AS $$
 DECLARE
-    addresses text[] := NEW.to_addresses || NEW.cc_addresses || NEW.bcc_addresses;
+    broken text := postlease.broken_content(
+        NEW.parameters, NEW.to_addresses || NEW.cc_addresses || NEW.bcc_addresses);
 BEGIN
-    IF octet_length(NEW.parameters::text) > 65536 THEN
-        RAISE EXCEPTION 'parameters are larger than 64 kB'
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'email_messages_parameters_size';
-    END IF;
-    -- Printable ASCII, one @, none of the characters that join, quote or route addresses.
-    IF EXISTS (SELECT FROM unnest(addresses) AS a (address)
-               WHERE address IS NULL OR length(address) > 254
-                  OR address !~ ('^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}'
-                      || '@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+'
-                      || '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$')) THEN
-        RAISE EXCEPTION 'a recipient is not one plain address'
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'email_messages_recipient_shape';
-    END IF;
-    IF (SELECT count(DISTINCT lower(address)) FROM unnest(addresses) AS a (address))
-            <> cardinality(addresses) THEN
-        RAISE EXCEPTION 'an address stands twice among the recipients'
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'email_messages_recipients_distinct';
+    IF broken IS NOT NULL THEN
+        RAISE EXCEPTION '%', CASE broken
+                WHEN 'email_messages_parameters_size' THEN 'parameters are larger than 64 kB'
+                WHEN 'email_messages_recipient_shape' THEN 'a recipient is not one plain address'
+                ELSE 'an address stands twice among the recipients' END
+            USING ERRCODE = 'check_violation', CONSTRAINT = broken;
     END IF;
     RETURN NEW;
 END
-$_$;
+$$;
 
 CREATE FUNCTION postlease.drop_other_signatures(kept regprocedure) RETURNS void
     LANGUAGE plpgsql
@@ -197,78 +367,389 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb DEFAULT '{}'::jsonb, cc_addresses text[] DEFAULT '{}'::text[], bcc_addresses text[] DEFAULT '{}'::text[], locale text DEFAULT 'en'::text, priority integer DEFAULT 50, delivery text DEFAULT 'at_least_once'::text, send_at timestamp with time zone DEFAULT NULL::timestamp with time zone, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text) RETURNS uuid
+CREATE FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb DEFAULT '{}'::jsonb, cc_addresses text[] DEFAULT '{}'::text[], bcc_addresses text[] DEFAULT '{}'::text[], names jsonb DEFAULT '{}'::jsonb, locale text DEFAULT 'en'::text, priority integer DEFAULT 50, delivery text DEFAULT 'at_least_once'::text, send_at timestamp with time zone DEFAULT NULL::timestamp with time zone, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, cancel_scope text DEFAULT NULL::text, from_address text DEFAULT NULL::text, reply_to text DEFAULT NULL::text, tags jsonb DEFAULT '{}'::jsonb, attachments jsonb DEFAULT '[]'::jsonb) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    absent text;
+    broken text := postlease.broken_message(
+        session_user, template, to_addresses, parameters, cc_addresses, bcc_addresses, names, locale,
+        priority, delivery, send_at, expires_at, idempotency_key, cancel_scope, from_address, reply_to,
+        tags, attachments);
+    digest bytea;
+    found_id uuid;
+    found_digest bytea;
+BEGIN
+    IF num_nulls(template, to_addresses, parameters, cc_addresses, bcc_addresses, names, locale,
+                 priority, delivery, tags, attachments) > 0 THEN
+        absent := CASE
+            WHEN template IS NULL THEN 'template'
+            WHEN to_addresses IS NULL THEN 'to_addresses'
+            WHEN parameters IS NULL THEN 'parameters'
+            WHEN cc_addresses IS NULL THEN 'cc_addresses'
+            WHEN bcc_addresses IS NULL THEN 'bcc_addresses'
+            WHEN names IS NULL THEN 'names'
+            WHEN locale IS NULL THEN 'locale'
+            WHEN priority IS NULL THEN 'priority'
+            WHEN delivery IS NULL THEN 'delivery'
+            WHEN tags IS NULL THEN 'tags'
+            ELSE 'attachments'
+        END;
+        RAISE EXCEPTION 'enqueue_email needs a value for %', absent
+            USING ERRCODE = 'not_null_violation', COLUMN = absent;
+    END IF;
+    IF broken IS NOT NULL THEN
+        PERFORM postlease.refuse_message(broken);
+    END IF;
+    IF cancel_scope IS NOT NULL OR attachments <> '[]' THEN
+        -- More than one statement is needed: the same as for a batch, of one.
+        RETURN (SELECT f.id FROM postlease.enqueue_for(session_user, jsonb_build_array(jsonb_build_object(
+            'template', template, 'to_addresses', to_addresses, 'parameters', parameters,
+            'cc_addresses', cc_addresses, 'bcc_addresses', bcc_addresses, 'names', names,
+            'locale', locale, 'priority', priority, 'delivery', delivery, 'send_at', send_at,
+            'expires_at', expires_at, 'idempotency_key', idempotency_key,
+            'cancel_scope', cancel_scope, 'from_address', from_address, 'reply_to', reply_to,
+            'tags', tags, 'attachments', attachments))) AS f);
+    END IF;
+    IF idempotency_key IS NOT NULL THEN
+        digest := postlease.message_digest(
+            template, to_addresses, parameters, cc_addresses, bcc_addresses, names, locale, priority,
+            delivery, send_at, expires_at, cancel_scope, from_address, reply_to, tags, attachments);
+    END IF;
+    INSERT INTO postlease.email_messages (
+        template, parameters, locale, to_addresses, cc_addresses, bcc_addresses, recipient_names,
+        from_address, reply_to, tags, producer, idempotency_key, content_hash, priority, delivery,
+        available_at, expires_at)
+    VALUES (
+        enqueue_email.template, enqueue_email.parameters, enqueue_email.locale,
+        enqueue_email.to_addresses, enqueue_email.cc_addresses, enqueue_email.bcc_addresses,
+        enqueue_email.names, enqueue_email.from_address, enqueue_email.reply_to, enqueue_email.tags,
+        session_user, enqueue_email.idempotency_key, digest, enqueue_email.priority,
+        enqueue_email.delivery, greatest(enqueue_email.send_at, now()), enqueue_email.expires_at)
+    ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+    RETURNING id INTO found_id;
+    IF found_id IS NULL THEN
+        SELECT m.id, m.content_hash INTO found_id, found_digest FROM postlease.email_messages AS m
+        WHERE m.producer = session_user AND m.idempotency_key = enqueue_email.idempotency_key;
+        IF found_digest IS DISTINCT FROM digest THEN
+            PERFORM postlease.refuse_message('email_messages_idempotency');
+        END IF;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+CREATE FUNCTION postlease.enqueue_emails(messages jsonb) RETURNS TABLE("position" integer, id uuid)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN QUERY
+    SELECT f."position", f.id FROM postlease.enqueue_for(session_user::text, messages) AS f;
+END
+$$;
+
+CREATE FUNCTION postlease.enqueue_for(producer text, messages jsonb) RETURNS TABLE("position" integer, id uuid, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_column
 DECLARE
-    absent text := CASE
-        WHEN template IS NULL THEN 'template'
-        WHEN to_addresses IS NULL THEN 'to_addresses'
-        WHEN parameters IS NULL THEN 'parameters'
-        WHEN cc_addresses IS NULL THEN 'cc_addresses'
-        WHEN bcc_addresses IS NULL THEN 'bcc_addresses'
-        WHEN locale IS NULL THEN 'locale'
-        WHEN priority IS NULL THEN 'priority'
-        WHEN delivery IS NULL THEN 'delivery'
-    END;
-    -- The table's constraints hold all of this too; but their errors repeat the row with its addresses.
-    broken text := CASE
-        WHEN template !~ '^[a-z][a-z0-9_]{0,63}$' THEN 'email_messages_template_shape'
-        WHEN template IN ('verify_email', 'reset_password') THEN 'email_messages_token_template'
-        WHEN locale !~ '^[A-Za-z0-9-]{1,35}$' THEN 'email_messages_locale_shape'
-        WHEN jsonb_typeof(parameters) <> 'object' THEN 'email_messages_parameters_object'
-        WHEN greatest(array_ndims(to_addresses), array_ndims(cc_addresses), array_ndims(bcc_addresses)) > 1
-            THEN 'email_messages_recipients_flat'
-        WHEN cardinality(to_addresses) = 0
-          OR cardinality(to_addresses) + cardinality(cc_addresses) + cardinality(bcc_addresses) > 50
-            THEN 'email_messages_recipient_count'
-        WHEN priority NOT IN (50, 100) THEN 'email_messages_priority'
-        WHEN delivery NOT IN ('at_least_once', 'at_most_once') THEN 'email_messages_delivery'
-        WHEN NOT (isfinite(send_at) AND isfinite(expires_at)) THEN 'email_messages_times_finite'
-        WHEN length(idempotency_key) NOT BETWEEN 1 AND 255 THEN 'email_messages_key_length'
-    END;
-    hash bytea;
-    found_id uuid;
-    found_hash bytea;
+    asker text := enqueue_for.producer;
+    fault record;
+    -- What was made of the messages, in their order.
+    ids uuid[];
+    born boolean[];
+    keys text[];
+    digests bytea[];
+    scopes text[];
+    enclosed jsonb[];
+    newest uuid[];
+    fault_place integer;
 BEGIN
-    IF absent IS NOT NULL THEN
-        RAISE EXCEPTION 'enqueue_email needs a value for %', absent
-            USING ERRCODE = 'not_null_violation', COLUMN = absent;
+    IF length(asker) NOT BETWEEN 1 AND 255 OR asker IS NULL THEN
+        PERFORM postlease.refuse_message('email_messages_producer');
+    ELSIF jsonb_typeof(messages) IS DISTINCT FROM 'array' THEN
+        PERFORM postlease.refuse_message('email_messages_batch');
     END IF;
-    IF broken IS NOT NULL THEN
-        RAISE EXCEPTION 'enqueue_email refused an argument by %', broken
-            USING ERRCODE = 'check_violation', CONSTRAINT = broken;
+
+    -- What no message may say would be lost in silence, and what has another type would be repeated by
+    -- the error of its conversion.
+    SELECT (m.place - 1)::integer AS place,
+           CASE WHEN jsonb_typeof(m.message) <> 'object' THEN 'email_messages_batch'
+                ELSE 'email_messages_member' END AS broken
+    INTO fault
+    FROM jsonb_array_elements(messages) WITH ORDINALITY AS m (message, place)
+    WHERE jsonb_typeof(m.message) <> 'object'
+       OR EXISTS (
+        SELECT FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
+            AS said (name, value)
+        WHERE CASE
+            WHEN said.name IN ('template', 'locale', 'delivery', 'send_at', 'expires_at',
+                               'idempotency_key', 'cancel_scope', 'from_address', 'reply_to')
+                THEN jsonb_typeof(said.value) NOT IN ('string', 'null')
+            WHEN said.name IN ('to_addresses', 'cc_addresses', 'bcc_addresses')
+                THEN jsonb_typeof(said.value) NOT IN ('array', 'null')
+                  OR said.value @? 'strict $[*] ? (@.type() == "array")'
+            WHEN said.name = 'priority' THEN jsonb_typeof(said.value) NOT IN ('number', 'null')
+            ELSE said.name NOT IN ('parameters', 'names', 'tags', 'attachments')
+        END)
+    ORDER BY m.place
+    LIMIT 1;
+    IF FOUND THEN
+        PERFORM postlease.refuse_message(fault.broken, fault.place);
     END IF;
-    IF idempotency_key IS NOT NULL THEN
-        -- Seconds, because a moment's text depends on the session's time zone.
-        hash := sha256(convert_to(jsonb_build_array(
-            template, to_addresses, parameters, cc_addresses, bcc_addresses, locale, priority, delivery,
-            extract(epoch FROM send_at), extract(epoch FROM expires_at))::text, 'UTF8'));
+
+    WITH said AS MATERIALIZED (
+        SELECT (m.place - 1)::integer AS place, postlease.uuid_v7() AS id,
+               m.template, m.to_addresses,
+               coalesce(nullif(m.parameters, 'null'), '{}') AS parameters,
+               coalesce(m.cc_addresses, '{}') AS cc_addresses,
+               coalesce(m.bcc_addresses, '{}') AS bcc_addresses,
+               coalesce(nullif(m.names, 'null'), '{}') AS names,
+               coalesce(m.locale, 'en') AS locale, coalesce(m.priority, 50) AS priority,
+               coalesce(m.delivery, 'at_least_once') AS delivery,
+               CASE WHEN m.send_at IS NOT NULL THEN postlease.moment_of(m.send_at) END AS send_at,
+               CASE WHEN m.expires_at IS NOT NULL THEN postlease.moment_of(m.expires_at) END AS expires_at,
+               m.idempotency_key, m.cancel_scope, m.from_address, m.reply_to,
+               coalesce(nullif(m.tags, 'null'), '{}') AS tags,
+               coalesce(nullif(m.attachments, 'null'), '[]') AS attachments
+        FROM ROWS FROM (jsonb_to_recordset(messages) AS (
+            template text, to_addresses text[], parameters jsonb, cc_addresses text[],
+            bcc_addresses text[], names jsonb, locale text, priority numeric, delivery text,
+            send_at text, expires_at text, idempotency_key text, cancel_scope text,
+            from_address text, reply_to text, tags jsonb, attachments jsonb)) WITH ORDINALITY
+            AS m (template, to_addresses, parameters, cc_addresses, bcc_addresses, names, locale,
+                  priority, delivery, send_at, expires_at, idempotency_key, cancel_scope,
+                  from_address, reply_to, tags, attachments, place)
+    ), asked AS MATERIALIZED (
+        SELECT s.*, CASE WHEN s.idempotency_key IS NOT NULL THEN postlease.message_digest(
+            s.template, s.to_addresses, s.parameters, s.cc_addresses, s.bcc_addresses, s.names,
+            s.locale, s.priority::integer, s.delivery, s.send_at, s.expires_at, s.cancel_scope,
+            s.from_address, s.reply_to, s.tags, s.attachments) END AS digest
+        FROM (
+            SELECT s.*, coalesce(
+                CASE WHEN s.template IS NULL THEN 'template' END,
+                CASE WHEN s.to_addresses IS NULL THEN 'to_addresses' END,
+                postlease.broken_message(
+                    asker, s.template, s.to_addresses, s.parameters, s.cc_addresses, s.bcc_addresses,
+                    s.names, s.locale, s.priority, s.delivery, s.send_at, s.expires_at,
+                    s.idempotency_key, s.cancel_scope, s.from_address, s.reply_to, s.tags,
+                    s.attachments),
+                postlease.broken_content(
+                    s.parameters, s.to_addresses || s.cc_addresses || s.bcc_addresses)) AS broken
+            FROM said AS s
+            OFFSET 0) AS s
+        WHERE s.broken IS NULL OR postlease.refuse_message(s.broken, s.place)
+    ), made AS (
+        INSERT INTO postlease.email_messages (
+            id, template, parameters, locale, to_addresses, cc_addresses, bcc_addresses,
+            recipient_names, from_address, reply_to, tags, producer, idempotency_key, content_hash,
+            cancel_scope, priority, delivery, available_at, expires_at, attachment_bytes)
+        SELECT a.id, a.template, a.parameters, a.locale, a.to_addresses, a.cc_addresses,
+               a.bcc_addresses, a.names, a.from_address, a.reply_to, a.tags, asker,
+               a.idempotency_key, a.digest, a.cancel_scope, a.priority, a.delivery,
+               greatest(a.send_at, now()), a.expires_at,
+               CASE WHEN a.attachments = '[]' THEN 0 ELSE (
+                   SELECT sum((e.one ->> 'size')::bigint)
+                   FROM jsonb_array_elements(a.attachments) AS e (one)) END
+        FROM asked AS a
+        ORDER BY a.place
+        ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+        RETURNING id
+    )
+    SELECT array_agg(a.id ORDER BY a.place), array_agg(made.id IS NOT NULL ORDER BY a.place),
+           array_agg(a.idempotency_key ORDER BY a.place), array_agg(a.digest ORDER BY a.place),
+           array_agg(a.cancel_scope ORDER BY a.place),
+           array_agg(nullif(a.attachments, '[]') ORDER BY a.place)
+    INTO ids, born, keys, digests, scopes, enclosed
+    FROM asked AS a LEFT JOIN made ON made.id = a.id;
+
+    -- A statement of its own sees what another session committed while this one waited for its key.
+    IF false = ANY (born) THEN
+        SELECT array_agg(CASE WHEN a.born THEN a.id ELSE m.id END ORDER BY a.place),
+               min(a.place) FILTER (WHERE NOT a.born AND m.content_hash IS DISTINCT FROM a.digest)
+        INTO ids, fault_place
+        FROM unnest(ids, born, keys, digests) WITH ORDINALITY AS a (id, born, key, digest, place)
+        LEFT JOIN postlease.email_messages AS m
+            ON NOT a.born AND m.producer = asker AND m.idempotency_key = a.key;
+        IF fault_place IS NOT NULL THEN
+            PERFORM postlease.refuse_message('email_messages_idempotency', fault_place - 1);
+        END IF;
     END IF;
-    INSERT INTO postlease.email_messages (
-        template, parameters, locale, to_addresses, cc_addresses, bcc_addresses,
-        producer, idempotency_key, content_hash, priority, delivery, available_at, expires_at)
-    VALUES (
-        enqueue_email.template, enqueue_email.parameters, enqueue_email.locale,
-        enqueue_email.to_addresses, enqueue_email.cc_addresses, enqueue_email.bcc_addresses,
-        session_user, enqueue_email.idempotency_key, hash, enqueue_email.priority,
-        enqueue_email.delivery, greatest(enqueue_email.send_at, now()), enqueue_email.expires_at)
-    ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id INTO found_id;
-    IF found_id IS NOT NULL THEN
-        RETURN found_id;
+
+    IF num_nonnulls(VARIADIC enclosed) > 0 THEN
+        WITH wanted AS MATERIALIZED (
+            SELECT a.id, a.place, e.spot, e.one
+            FROM unnest(ids, born, enclosed) WITH ORDINALITY AS a (id, born, attachments, place)
+            CROSS JOIN LATERAL jsonb_array_elements(a.attachments) WITH ORDINALITY AS e (one, spot)
+            WHERE a.born
+        ), kept AS (
+            -- In the order of the objects: of two sessions that name the same ones, one waits.
+            INSERT INTO postlease.email_attachments (
+                message_id, position, filename, content_type, storage_ref, version_id, size, sha256,
+                content_id)
+            SELECT w.id, w.spot - 1, w.one ->> 'filename', w.one ->> 'content_type',
+                   w.one ->> 'storage_ref', w.one ->> 'version_id', (w.one ->> 'size')::bigint,
+                   decode(w.one ->> 'sha256', 'hex'), w.one ->> 'content_id'
+            FROM wanted AS w
+            ORDER BY w.one ->> 'storage_ref', w.place
+            ON CONFLICT (storage_ref) WHERE owned DO NOTHING
+            RETURNING message_id, position
+        )
+        SELECT min(w.place) INTO fault_place
+        FROM wanted AS w
+        LEFT JOIN kept AS k ON k.message_id = w.id AND k.position = w.spot - 1
+        WHERE k.message_id IS NULL;
+        IF fault_place IS NOT NULL THEN
+            PERFORM postlease.refuse_message('email_attachments_one_owner', fault_place - 1);
+        END IF;
     END IF;
-    SELECT m.id, m.content_hash INTO found_id, found_hash FROM postlease.email_messages AS m
-    WHERE m.producer = session_user AND m.idempotency_key = enqueue_email.idempotency_key;
-    IF found_hash IS DISTINCT FROM hash THEN
-        RAISE EXCEPTION 'this idempotency key was used for other content'
-            USING ERRCODE = 'unique_violation', CONSTRAINT = 'email_messages_idempotency';
+
+    -- Of a scope the newest stays. A repeated key is not newer than what came after it.
+    SELECT array_agg(n.scope), array_agg(n.id) INTO scopes, newest
+    FROM (
+        SELECT DISTINCT ON (a.scope) a.scope, a.id
+        FROM unnest(ids, born, scopes) WITH ORDINALITY AS a (id, born, scope, place)
+        WHERE a.born AND a.scope IS NOT NULL
+        ORDER BY a.scope, a.place DESC) AS n;
+    IF newest IS NOT NULL THEN
+        -- Without the lock two sessions would each not see the other's message, and both would stay.
+        PERFORM pg_advisory_xact_lock(l.key)
+        FROM (
+            SELECT DISTINCT hashtextextended(jsonb_build_array(asker, s.scope)::text, 0) AS key
+            FROM unnest(scopes) AS s (scope)
+            ORDER BY key) AS l;
+        WITH older AS MATERIALIZED (
+            SELECT m.id
+            FROM postlease.email_messages AS m
+            WHERE m.producer = asker
+              AND m.cancel_scope = ANY (scopes)
+              AND m.finished_at IS NULL
+              AND m.status = 'pending'
+              AND m.id <> ALL (newest)
+            ORDER BY m.id
+            FOR NO KEY UPDATE
+        )
+        UPDATE postlease.email_messages AS m
+        SET status = 'failed', failure_reason = 'superseded', finished_at = now()
+        FROM older
+        WHERE m.id = older.id;
     END IF;
-    RETURN found_id;
+
+    RETURN QUERY
+    SELECT (a.place - 1)::integer, a.id, a.born
+    FROM unnest(ids, born) WITH ORDINALITY AS a (id, born, place)
+    ORDER BY a.place;
 END
 $_$;
+
+CREATE FUNCTION postlease.message_digest(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) RETURNS bytea
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    AS $$
+DECLARE
+    further jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'names', nullif(names, '{}'), 'cancel_scope', cancel_scope, 'from_address', from_address,
+        'reply_to', reply_to, 'tags', nullif(tags, '{}'), 'attachments', nullif(attachments, '[]')));
+BEGIN
+    RETURN sha256(convert_to((
+        -- Seconds, because a moment's text depends on the session's time zone.
+        jsonb_build_array(
+            template, to_addresses, parameters, cc_addresses, bcc_addresses, locale, priority, delivery,
+            extract(epoch FROM send_at), extract(epoch FROM expires_at))
+        || CASE WHEN further = '{}' THEN '[]' ELSE jsonb_build_array(further) END)::text, 'UTF8'));
+END
+$$;
+
+CREATE FUNCTION postlease.moment_of(written text) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    AS $_$
+BEGIN
+    IF written !~* ('^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?'
+                    || '(z|[+-][0-9]{2}(:?[0-9]{2}){0,2})$') THEN
+        RETURN 'infinity';
+    END IF;
+    RETURN written::timestamptz;
+EXCEPTION WHEN data_exception THEN
+    RETURN 'infinity';
+END
+$_$;
+
+CREATE FUNCTION postlease.refuse_message(broken text, at integer DEFAULT NULL::integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    meaning text := CASE broken
+        WHEN 'template' THEN 'template needs a value'
+        WHEN 'to_addresses' THEN 'to_addresses needs a value'
+        WHEN 'email_messages_producer' THEN 'a producer''s name has 1 to 255 characters'
+        WHEN 'email_messages_batch' THEN 'messages are an array of objects'
+        WHEN 'email_messages_member' THEN 'a member is unknown, or of another type than it must be'
+        WHEN 'email_messages_template_shape' THEN
+            'a template''s name is 1 to 64 of a-z, 0-9 and _, a letter first'
+        WHEN 'email_messages_token_template' THEN 'this template carries a token: only the API sends it'
+        WHEN 'email_messages_locale_shape' THEN 'a locale is 1 to 35 letters, digits and hyphens'
+        WHEN 'email_messages_parameters_object' THEN 'parameters are an object'
+        WHEN 'email_messages_parameters_size' THEN 'parameters are larger than 64 kB'
+        WHEN 'email_messages_recipients_flat' THEN 'recipients are lists of one dimension'
+        WHEN 'email_messages_recipient_count' THEN
+            'a message has 1 to 50 recipients, one of them in to_addresses'
+        WHEN 'email_messages_recipient_shape' THEN 'a recipient is not one plain address'
+        WHEN 'email_messages_recipients_distinct' THEN 'an address stands twice among the recipients'
+        WHEN 'email_messages_names_object' THEN 'names are an object'
+        WHEN 'email_messages_names_of_recipients' THEN
+            'a key of names is the address of a recipient in lower case'
+        WHEN 'email_messages_names_shape' THEN
+            'a name is a text of at most 100 characters, none of which controls or ends a line'
+        WHEN 'email_messages_priority' THEN 'priority is 50 or 100'
+        WHEN 'email_messages_delivery' THEN 'delivery is at_least_once or at_most_once'
+        WHEN 'email_messages_times_finite' THEN
+            'send_at and expires_at are moments; as text, RFC 3339 with an offset'
+        WHEN 'email_messages_expires_after_send' THEN 'expires_at is later than send_at'
+        WHEN 'email_messages_key_length' THEN 'an idempotency key has 1 to 255 characters'
+        WHEN 'email_messages_scope_length' THEN 'a cancel scope has 1 to 255 characters'
+        WHEN 'email_messages_from_shape' THEN 'from_address is name@domain or Name <name@domain>'
+        WHEN 'email_messages_reply_to_shape' THEN 'reply_to is name@domain or Name <name@domain>'
+        WHEN 'email_messages_tags_object' THEN 'tags are an object'
+        WHEN 'email_messages_tags_count' THEN 'a message has at most 10 tags'
+        WHEN 'email_messages_tags_shape' THEN
+            'a tag''s name and text are 1 to 256 of A-Z, a-z, 0-9, _ and -; postlease- is taken'
+        WHEN 'email_messages_idempotency' THEN 'this idempotency key was used for other content'
+        WHEN 'email_attachments_array' THEN 'attachments are an array'
+        WHEN 'email_attachments_count' THEN 'a message has at most 20 attachments'
+        WHEN 'email_attachments_member' THEN
+            'a member of an attachment is unknown, missing, or of another type than it must be'
+        WHEN 'email_attachments_producer_prefix' THEN
+            'storage_ref is under none of the prefixes that this producer may name'
+        WHEN 'email_attachments_key_shape' THEN
+            'storage_ref is at most 1024 bytes, none of which is a control'
+        WHEN 'email_attachments_owned_is_pinned' THEN 'an upload is named with its version_id'
+        WHEN 'email_attachments_version_shape' THEN 'a version_id is 1 to 1024 visible ASCII characters'
+        WHEN 'email_attachments_filename' THEN
+            'a filename has 1 to 255 characters, none of which controls or ends a line'
+        WHEN 'email_attachments_content_type' THEN 'a content_type is type/subtype'
+        WHEN 'email_attachments_size' THEN 'a size is a whole number of bytes'
+        WHEN 'email_attachments_sha256_length' THEN 'a sha256 is 64 hex digits'
+        WHEN 'email_attachments_content_id' THEN
+            'a content_id is 1 to 100 letters, digits, dots, hyphens and _, not a sign first'
+        WHEN 'email_attachments_content_ids_distinct' THEN 'a content_id stands twice in the message'
+        WHEN 'email_attachments_total_size' THEN
+            'the attachments of a message are 28500000 bytes at most (38 MB as base64)'
+        WHEN 'email_attachments_one_owner' THEN 'an upload belongs to one message'
+    END;
+BEGIN
+    RAISE EXCEPTION '%', concat('message ' || at || ': ', meaning, ' (' || broken || ')')
+        USING ERRCODE = CASE
+                WHEN broken IN ('template', 'to_addresses') THEN 'not_null_violation'
+                WHEN broken IN ('email_messages_idempotency', 'email_attachments_one_owner')
+                    THEN 'unique_violation'
+                ELSE 'check_violation' END,
+            CONSTRAINT = CASE WHEN broken LIKE 'email\_%' THEN broken ELSE '' END,
+            COLUMN = CASE WHEN broken LIKE 'email\_%' THEN '' ELSE broken END;
+END
+$$;
 
 CREATE TABLE postlease.attachment_deletions (
     id bigint NOT NULL,
@@ -305,7 +786,8 @@ CREATE TABLE postlease.email_attachments (
     owned boolean GENERATED ALWAYS AS ((storage_ref ~~ 'attachments/uploads/%'::text)) STORED NOT NULL,
     content_id text,
     CONSTRAINT email_attachments_content_id CHECK ((content_id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
-    CONSTRAINT email_attachments_filename CHECK (((length(filename) >= 1) AND (length(filename) <= 255))),
+    CONSTRAINT email_attachments_content_type CHECK ((content_type ~ '^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}$'::text)),
+    CONSTRAINT email_attachments_filename CHECK (((length(filename) >= 1) AND (length(filename) <= 255) AND (filename !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'::text))),
     CONSTRAINT email_attachments_key_shape CHECK (((octet_length(storage_ref) <= 1024) AND (storage_ref !~ '[\u0001-\u001f\u007f]'::text))),
     CONSTRAINT email_attachments_owned_is_pinned CHECK (((NOT owned) OR (version_id IS NOT NULL))),
     CONSTRAINT email_attachments_sha256_length CHECK ((octet_length(sha256) = 32)),
@@ -471,6 +953,10 @@ ALTER TABLE ONLY postlease.email_messages
 GRANT USAGE ON SCHEMA postlease TO postlease_application;
 GRANT USAGE ON SCHEMA postlease TO postlease_producer;
 
+REVOKE ALL ON FUNCTION postlease.attachments_tag(producer text) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.attachments_tag(producer text) TO postlease_application;
+GRANT ALL ON FUNCTION postlease.attachments_tag(producer text) TO postlease_producer;
+
 REVOKE ALL ON FUNCTION postlease.attempts_kept(attempts jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION postlease.attempts_kept(attempts jsonb) TO postlease_application;
 
@@ -482,6 +968,19 @@ GRANT SELECT,DELETE,UPDATE ON TABLE postlease.email_messages TO postlease_applic
 REVOKE ALL ON FUNCTION postlease.attempts_with(message postlease.email_messages, outcome text, code text, provider_message_id text, refunded boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION postlease.attempts_with(message postlease.email_messages, outcome text, code text, provider_message_id text, refunded boolean) TO postlease_application;
 
+REVOKE ALL ON FUNCTION postlease.broken_attachments(producer text, attachments jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION postlease.broken_content(parameters jsonb, addresses text[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.broken_content(parameters jsonb, addresses text[]) TO postlease_application;
+
+REVOKE ALL ON FUNCTION postlease.broken_mailbox(mailbox text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION postlease.broken_message(producer text, template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority numeric, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION postlease.broken_names(names jsonb, recipients text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION postlease.broken_tags(tags jsonb) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION postlease.check_message_content() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION postlease.drop_other_signatures(kept regprocedure) FROM PUBLIC;
@@ -489,9 +988,22 @@ REVOKE ALL ON FUNCTION postlease.drop_other_signatures(kept regprocedure) FROM P
 REVOKE ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text, lifetime interval) FROM PUBLIC;
 GRANT ALL ON FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid, parameters jsonb, locale text, lifetime interval) TO postlease_application;
 
-REVOKE ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text) FROM PUBLIC;
-GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text) TO postlease_application;
-GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text) TO postlease_producer;
+REVOKE ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) TO postlease_application;
+GRANT ALL ON FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, idempotency_key text, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) TO postlease_producer;
+
+REVOKE ALL ON FUNCTION postlease.enqueue_emails(messages jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.enqueue_emails(messages jsonb) TO postlease_application;
+GRANT ALL ON FUNCTION postlease.enqueue_emails(messages jsonb) TO postlease_producer;
+
+REVOKE ALL ON FUNCTION postlease.enqueue_for(producer text, messages jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION postlease.enqueue_for(producer text, messages jsonb) TO postlease_application;
+
+REVOKE ALL ON FUNCTION postlease.message_digest(template text, to_addresses text[], parameters jsonb, cc_addresses text[], bcc_addresses text[], names jsonb, locale text, priority integer, delivery text, send_at timestamp with time zone, expires_at timestamp with time zone, cancel_scope text, from_address text, reply_to text, tags jsonb, attachments jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION postlease.moment_of(written text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION postlease.refuse_message(broken text, at integer) FROM PUBLIC;
 
 GRANT SELECT,INSERT,DELETE ON TABLE postlease.attachment_deletions TO postlease_application;
 

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 MAY_EXECUTE = {
     "attempts_kept": {"postlease_application"},
     "attempts_with": {"postlease_application"},
+    "attachments_tag": {"postlease_application", "postlease_producer"},
+    "broken_content": {"postlease_application"},
     "enqueue_auth_email": {"postlease_application"},
     "enqueue_email": {"postlease_application", "postlease_producer"},
+    "enqueue_emails": {"postlease_application", "postlease_producer"},
+    "enqueue_for": {"postlease_application"},
     "uuid_v7": {"postlease_application"},
 }
 MAY_TOUCH = {
@@ -163,7 +167,12 @@ def test_every_security_definer_function_has_a_fixed_search_path(
         "SELECT proname, proconfig FROM pg_proc"
         " WHERE pronamespace = 'postlease'::regnamespace AND prosecdef"
     ).fetchall()
-    assert {row["proname"] for row in rows} == {"enqueue_email", "enqueue_auth_email"}
+    assert {row["proname"] for row in rows} == {
+        "enqueue_auth_email",
+        "enqueue_email",
+        "enqueue_emails",
+        "enqueue_for",
+    }
     for row in rows:
         assert row["proconfig"] == ["search_path=pg_catalog, pg_temp"]
 
@@ -210,11 +219,19 @@ def test_a_producer_can_update_no_column(
     "call",
     [
         "postlease.enqueue_auth_email('account_exists', gen_random_uuid())",
+        "postlease.enqueue_for('another', '[]')",
         "postlease.attempts_kept('[]')",
         "postlease.attempts_with(NULL, 'sent', NULL, NULL, false)",
         "postlease.uuid_v7()",
         "postlease.drop_other_signatures(0::regprocedure)",
         "postlease.check_message_content()",
+        "postlease.broken_content('{}', '{}')",
+        "postlease.broken_mailbox('')",
+        "postlease.broken_names('{}', '{}')",
+        "postlease.broken_tags('{}')",
+        "postlease.broken_attachments('another', '[]')",
+        "postlease.moment_of('')",
+        "postlease.refuse_message('template')",
         "nextval('postlease.attachment_deletions_id_seq')",
     ],
 )
@@ -224,6 +241,8 @@ def test_a_producer_can_call_nothing_but_its_contract(producer: Connection, call
 
 def test_a_producer_can_call_its_contract(producer: Connection) -> None:
     assert arrange.enqueue(producer)
+    assert producer.execute("SELECT postlease.enqueue_emails('[]')").fetchall() == []
+    assert producer.execute("SELECT postlease.attachments_tag()").fetchone()
 
 
 def test_a_producer_can_make_nothing_in_the_schema(producer: Connection) -> None:

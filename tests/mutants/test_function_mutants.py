@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["producer", "producer_connections", "producer_logins"]  # fixtures
 
 REFUSALS = "test_enqueue.test_what_is_refused_is_named_by_its_constraint_and_not_repeated"
-CONTENT = "check_message_content"
+CONTENT = "broken_content"
 LONG = "canary@" + ("e" * 60 + ".") * 4 + "e.net"
 LONG_NAME = "c" * 65 + "@example.net"
 
@@ -47,14 +47,14 @@ def refusal(case: str) -> dict[str, Any]:
 
 MUTANTS = [
     Mutant(
-        "enqueue_email",
+        "broken_message",
         "priority NOT IN (50, 100)",
         REFUSALS,
         "priority NOT IN (0, 50, 100)",
         refusal("priority of auth mail"),
     ),
     Mutant(
-        "enqueue_email",
+        "broken_message",
         "template IN ('verify_email', 'reset_password')",
         REFUSALS,
         "false",
@@ -62,7 +62,7 @@ MUTANTS = [
     ),
     Mutant(
         "enqueue_email",
-        "found_hash IS DISTINCT FROM hash",
+        "found_digest IS DISTINCT FROM digest",
         "test_enqueue.test_the_package_names_the_constraint_of_a_reused_key",
         "false",
     ),
@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     Mutant(
         CONTENT,
-        "octet_length(NEW.parameters::text) > 65536",
+        "octet_length(parameters::text) > 65536",
         "test_enqueue.test_parameters_up_to_64_kilobytes_are_accepted_and_one_byte_more_refused",
         "false",
     ),
