@@ -47,6 +47,7 @@ def message(*, attempts_left: int = 4, attempt: int = 1) -> ClaimedMessage:
         to_addresses=("reader@example.com",),
         cc_addresses=(),
         bcc_addresses=(),
+        recipient_names={},
         from_address=None,
         reply_to=None,
         tags={},

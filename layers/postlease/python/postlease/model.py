@@ -103,6 +103,7 @@ class ClaimedMessage:
 
     parameters_json is read by whoever renders: what a producer wrote there must not be able to
     disturb a claim. counted_attempts are the claims that were the message's own, this one included.
+    recipient_names has the addresses in lower case.
     """
 
     claim: Claim
@@ -120,6 +121,7 @@ class ClaimedMessage:
     to_addresses: tuple[str, ...] = field(repr=False)
     cc_addresses: tuple[str, ...] = field(repr=False)
     bcc_addresses: tuple[str, ...] = field(repr=False)
+    recipient_names: dict[str, str] = field(repr=False)
     from_address: str | None = field(repr=False)
     reply_to: str | None = field(repr=False)
     tags: dict[str, str]
