@@ -103,7 +103,7 @@ _TAKE: LiteralString = """, claimed AS (
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters::text AS parameters,
        c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
+       c.recipient_names, c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        c.attempt_count - c.refunded_count AS counted_attempts,
@@ -307,6 +307,7 @@ def _claimed(row: Row, owner: str) -> ClaimedMessage:
         to_addresses=tuple(row["to_addresses"]),
         cc_addresses=tuple(row["cc_addresses"]),
         bcc_addresses=tuple(row["bcc_addresses"]),
+        recipient_names=row["recipient_names"],
         from_address=row["from_address"],
         reply_to=row["reply_to"],
         tags=row["tags"],
