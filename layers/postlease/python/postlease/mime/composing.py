@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from postlease.model import Attachment, Envelope, RenderedMail
 
-_POLICY = SMTP.clone(cte_type="7bit", refold_source="none")
+_POLICY = SMTP.clone(cte_type="7bit", refold_source="none", max_line_length=76)
+"""76: an encoded line may not be longer (RFC 2045, 6.7 and 6.8), and the default is 78."""
 
 _MEDIA_TYPE = re.compile(
     r"([A-Za-z0-9][\w!#$&^.+-]{0,63})/([A-Za-z0-9][\w!#$&^.+-]{0,126})", re.ASCII

@@ -56,7 +56,8 @@ def ascii_filename(name: str) -> str:
 
 def _shown(name: str) -> str:
     name = re.split(r"[/\\]", name)[-1]
-    name = _UNSHOWABLE.sub("", name).strip()
+    # Readers decode what looks like an encoded word, even here (RFC 2047, 5 forbids it).
+    name = _UNSHOWABLE.sub("", name).strip().replace("=?", "=_")
     if not name.strip("."):
         return "attachment"
     stem, dot, ending = name.rpartition(".")

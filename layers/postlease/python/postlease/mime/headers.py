@@ -24,11 +24,14 @@ _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _PLAIN_NAME = re.compile(rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~ -]{{1,{_LONGEST_QUOTED}}}")
 
-_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""They turn the reading direction of what follows: the address beside the name, at worst."""
+_UNSEEN = re.compile("[\u202a-\u202e\u2066-\u2069\ufeff]")
+"""They turn the reading direction of what follows (the address beside the name, at worst), or are
+the mark of a byte order, which readers drop."""
 
 _ENCODED = "=?"
 """How an encoded word begins (RFC 2047): what looks like one is never left to be decoded."""
+
+_ENCODED_WORD = re.compile(r"=\?[^?]+\?[BbQq]\?.*\?=")
 
 
 def guard(text: str, *, header: str) -> str:
@@ -54,7 +57,7 @@ def read_mailboxes(value: str) -> tuple[Mailbox, ...]:
 
 def subject(text: str) -> str:
     """The value of the subject, its whitespace collapsed (editors end files with a newline)."""
-    text = re.sub("[ \t\r\n]+", " ", text).strip(" ")
+    text = re.sub("[ \t\r\n]+", " ", _UNSEEN.sub("", text)).strip(" ")
     if not text:
         raise TemplateError("empty_subject")
     guard(text, header="Subject")
@@ -66,9 +69,9 @@ def subject(text: str) -> str:
 
 def _mailbox(box: Mailbox, *, header: str) -> str:
     """`name <address>`, folded; only the name is ever encoded (RFC 2047, section 5 (3))."""
-    if not _ADDRESS.fullmatch(box.address) or _ENCODED in box.address:
+    if not _ADDRESS.fullmatch(box.address) or _ENCODED_WORD.search(box.address):
         raise TemplateError("invalid_header", header)
-    name = _TURNING.sub("", guard(box.name, header=header)).strip(" ")
+    name = re.sub(" +", " ", _UNSEEN.sub("", guard(box.name, header=header))).strip(" ")
     if not name:
         return box.address
     if _PLAIN_NAME.fullmatch(name) and _ENCODED not in name:
