@@ -59,6 +59,8 @@ class Console:
         match parts:
             case ["inbox", mail_id, ("html" | "text") as part]:
                 return {"GET": lambda _: self._mail(unquote(mail_id), part)}
+            case ["api", "inbox", mail_id, "raw"]:
+                return {"GET": lambda _: self._raw(unquote(mail_id))}
             case ["api", "invoke", name]:
                 return {"POST": lambda request: self._invoke(unquote(name), request)}
             case ["api", "kill", name]:
@@ -73,6 +75,12 @@ class Console:
         if mail is None or mail[part] is None:
             return _problem(404, "no such mail")
         return mail_response(mail, part)
+
+    def _raw(self, mail_id: str) -> Response:
+        content = self._stack.provider.inbox.content(mail_id)
+        if content is None:
+            return _problem(404, "no such mail, or one too large to be kept")
+        return Response(200, content, (("content-type", "message/rfc822"),))
 
     def _inbox(self, _: Request) -> Response:
         return json_response(200, self._stack.inbox())

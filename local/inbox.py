@@ -12,12 +12,17 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 
+KEPT_BYTES = 1024 * 1024
+"""The bytes of a larger mail are not kept: a hundred of them would fill the machine."""
+
+
 class Inbox:
     """Keeps every accepted mail until it is emptied."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._mails: list[dict[str, Any]] = []
+        self._contents: dict[str, bytes] = {}
 
     def add(
         self, *, provider_message_id: str, content: bytes, recipients: dict[str, Sequence[str]]
@@ -31,6 +36,8 @@ class Inbox:
         }
         with self._lock:
             self._mails.append(mail)
+            if len(content) <= KEPT_BYTES:
+                self._contents[provider_message_id] = content
 
     def mails(self) -> list[dict[str, Any]]:
         """All mails, newest last."""
@@ -43,10 +50,16 @@ class Inbox:
             found = (m for m in self._mails if m["provider_message_id"] == provider_message_id)
             return next(found, None)
 
+    def content(self, provider_message_id: str) -> bytes | None:
+        """The mail of that id as it was sent, or None where it is unknown or was too large."""
+        with self._lock:
+            return self._contents.get(provider_message_id)
+
     def clear(self) -> None:
         """Forget every mail."""
         with self._lock:
             self._mails.clear()
+            self._contents.clear()
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
@@ -66,9 +79,11 @@ def _parsed(content: bytes) -> dict[str, Any]:
             {
                 "filename": part.get_filename(),
                 "content_type": part.get_content_type(),
+                "content_id": part["Content-ID"] and str(part["Content-ID"]).strip("<>"),
                 "size": len(part.get_payload(decode=True) or b""),
             }
-            for part in message.iter_attachments()
+            for part in message.walk()
+            if part.get_content_disposition() is not None
         ],
     }
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import threading
+from email import message_from_bytes
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -79,8 +80,13 @@ def test_a_functions_mail_is_in_the_inbox_and_the_inbox_can_be_emptied(
     assert inbox[0]["provider_message_id"] == first["id"]
     assert inbox[0]["to"] == ["ada@example.com"]
     assert first["version"]
+    raw = console(f"/api/inbox/{first['id']}/raw")
+    assert (raw.status, raw.headers["content-type"]) == (200, "message/rfc822")
+    assert message_from_bytes(raw.body)["Subject"] == "one"
+    assert console("/api/inbox/nobody/raw").status == 404
     assert console("/api/inbox", "DELETE").status == 204
     assert console("/api/inbox").json == []
+    assert console(f"/api/inbox/{first['id']}/raw").status == 404
 
 
 def test_faults_reach_the_functions_provider(stack: Stack, console: Callable[..., Any]) -> None:

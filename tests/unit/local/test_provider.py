@@ -88,7 +88,12 @@ def test_an_accepted_mail_is_in_the_inbox_parsed(provider: Provider, ses: SESV2C
     assert (mail["subject"], mail["text"], mail["html"]) == ("Grüße", "Hallo\n", "<p>Hallo</p>\n")
     assert ["X-Postlease-Id", "evt_1"] in mail["headers"]
     assert mail["attachments"] == [
-        {"filename": "a.pdf", "content_type": "application/pdf", "size": 5}
+        {
+            "filename": "a.pdf",
+            "content_type": "application/pdf",
+            "content_id": None,
+            "size": 5,
+        }
     ]
     assert mail["received_at"].startswith("20")
     assert (provider.counts.requests, provider.counts.accepted) == (1, 1)

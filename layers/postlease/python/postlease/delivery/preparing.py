@@ -94,7 +94,7 @@ class Preparer:
             attempt=claim.attempt,
             # The moment of the claim on the database's clock.
             sent_at=message.lease_expires_at - self._settings.times.lease,
-            shown=Addressing(sender=sender.name, reply_to=_reply_to(message)),
+            shown=Addressing(sender.name, message.recipient_names, _reply_to(message)),
         )
         digests = self._digests(envelope)
         return PreparedMail(

@@ -1,0 +1,46 @@
+"""What the local inbox keeps of a mail."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+
+from local.inbox import KEPT_BYTES, Inbox
+
+
+def received(message: EmailMessage) -> tuple[Inbox, bytes]:
+    inbox = Inbox()
+    content = message.as_bytes()
+    inbox.add(provider_message_id="p-1", content=content, recipients={"to": ["ada@example.com"]})
+    return inbox, content
+
+
+def mail() -> EmailMessage:
+    message = EmailMessage()
+    message.set_content("text")
+    message.add_alternative('<img src="cid:logo">', subtype="html")
+    return message
+
+
+def test_an_inline_image_is_listed_with_its_content_id_beside_the_attachments() -> None:
+    message = mail()
+    html = list(message.iter_parts())[1]
+    html.add_related(
+        b"PNG", "image", "png", cid="<logo>", filename="logo.png", disposition="inline"
+    )
+    message.add_attachment(b"%PDF", "application", "pdf", filename="a.pdf")
+    inbox, content = received(message)
+    assert inbox.mails()[0]["attachments"] == [
+        {"filename": "logo.png", "content_type": "image/png", "content_id": "logo", "size": 3},
+        {"filename": "a.pdf", "content_type": "application/pdf", "content_id": None, "size": 4},
+    ]
+    assert inbox.content("p-1") == content
+    inbox.clear()
+    assert inbox.content("p-1") is None
+
+
+def test_the_bytes_of_a_large_mail_are_not_kept() -> None:
+    message = mail()
+    message.add_attachment(b"\0" * KEPT_BYTES, "application", "zip", filename="a.zip")
+    inbox, _ = received(message)
+    assert inbox.content("p-1") is None
+    assert inbox.mails()[0]["attachments"][0]["size"] == KEPT_BYTES
