@@ -159,6 +159,7 @@ BEGIN
             THEN 'email_attachments_member'
         WHEN octet_length(a.one ->> 'storage_ref') > 1024
           OR a.one ->> 'storage_ref' ~ '[\u0001-\u001f\u007f]'
+          OR a.one ->> 'storage_ref' ~ '(^|/)[.]{1,2}(/|$)'
             THEN 'email_attachments_key_shape'
         WHEN a.one ->> 'storage_ref' !~ own THEN 'email_attachments_producer_prefix'
         WHEN a.one ->> 'storage_ref' LIKE 'attachments/uploads/%' AND a.one ->> 'version_id' IS NULL
@@ -724,7 +725,7 @@ DECLARE
         WHEN 'email_attachments_producer_prefix' THEN
             'storage_ref is under none of the prefixes that this producer may name'
         WHEN 'email_attachments_key_shape' THEN
-            'storage_ref is at most 1024 bytes, none of which is a control'
+            'storage_ref has at most 1024 bytes, no control character and no part . or ..'
         WHEN 'email_attachments_owned_is_pinned' THEN 'an upload is named with its version_id'
         WHEN 'email_attachments_version_shape' THEN 'a version_id is 1 to 1024 visible ASCII characters'
         WHEN 'email_attachments_filename' THEN
@@ -788,7 +789,7 @@ CREATE TABLE postlease.email_attachments (
     CONSTRAINT email_attachments_content_id CHECK ((content_id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
     CONSTRAINT email_attachments_content_type CHECK ((content_type ~ '^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}$'::text)),
     CONSTRAINT email_attachments_filename CHECK (((length(filename) >= 1) AND (length(filename) <= 255) AND (filename !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'::text))),
-    CONSTRAINT email_attachments_key_shape CHECK (((octet_length(storage_ref) <= 1024) AND (storage_ref !~ '[\u0001-\u001f\u007f]'::text))),
+    CONSTRAINT email_attachments_key_shape CHECK (((octet_length(storage_ref) <= 1024) AND (storage_ref !~ '[\u0001-\u001f\u007f]'::text) AND (storage_ref !~ '(^|/)[.]{1,2}(/|$)'::text))),
     CONSTRAINT email_attachments_owned_is_pinned CHECK (((NOT owned) OR (version_id IS NOT NULL))),
     CONSTRAINT email_attachments_sha256_length CHECK ((octet_length(sha256) = 32)),
     CONSTRAINT email_attachments_size CHECK ((size >= 0)),

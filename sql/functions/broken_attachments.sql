@@ -27,6 +27,7 @@ BEGIN
             THEN 'email_attachments_member'
         WHEN octet_length(a.one ->> 'storage_ref') > 1024
           OR a.one ->> 'storage_ref' ~ '[\u0001-\u001f\u007f]'
+          OR a.one ->> 'storage_ref' ~ '(^|/)[.]{1,2}(/|$)'
             THEN 'email_attachments_key_shape'
         WHEN a.one ->> 'storage_ref' !~ own THEN 'email_attachments_producer_prefix'
         WHEN a.one ->> 'storage_ref' LIKE 'attachments/uploads/%' AND a.one ->> 'version_id' IS NULL

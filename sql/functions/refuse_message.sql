@@ -47,7 +47,7 @@ DECLARE
         WHEN 'email_attachments_producer_prefix' THEN
             'storage_ref is under none of the prefixes that this producer may name'
         WHEN 'email_attachments_key_shape' THEN
-            'storage_ref is at most 1024 bytes, none of which is a control'
+            'storage_ref has at most 1024 bytes, no control character and no part . or ..'
         WHEN 'email_attachments_owned_is_pinned' THEN 'an upload is named with its version_id'
         WHEN 'email_attachments_version_shape' THEN 'a version_id is 1 to 1024 visible ASCII characters'
         WHEN 'email_attachments_filename' THEN

@@ -17,6 +17,11 @@ ALTER TABLE postlease.email_messages
     ADD CONSTRAINT email_messages_scope_length CHECK (length(cancel_scope) BETWEEN 1 AND 255);
 
 ALTER TABLE postlease.email_attachments
+    DROP CONSTRAINT email_attachments_key_shape,
+    -- Who asks for a key over HTTP resolves the parts . and .. of it, and reaches another one.
+    ADD CONSTRAINT email_attachments_key_shape CHECK (
+        octet_length(storage_ref) <= 1024 AND storage_ref !~ '[\u0001-\u001f\u007f]'
+        AND storage_ref !~ '(^|/)[.]{1,2}(/|$)'),
     DROP CONSTRAINT email_attachments_filename,
     ADD CONSTRAINT email_attachments_filename CHECK (
         length(filename) >= 1 AND length(filename) <= 255

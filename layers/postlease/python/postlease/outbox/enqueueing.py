@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from psycopg.types.json import Jsonb
+import psycopg
+from psycopg.rows import tuple_row
 
 from postlease.database import translated_errors
+from postlease.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from uuid import UUID
 
     from postlease.database import Connection
-    from postlease.model import DeliveryPolicy
+    from postlease.model import AttachmentReference, DeliveryPolicy
 
 ENQUEUE: LiteralString = """-- outbox.enqueue
 SELECT postlease.enqueue_email(
-    template => %(template)s, to_addresses => %(to)s, parameters => %(parameters)s,
+    template => %(template)s, to_addresses => %(to)s::text[], parameters => %(parameters)s::jsonb,
+    cc_addresses => %(cc)s::text[], bcc_addresses => %(bcc)s::text[], names => %(names)s::jsonb,
     locale => %(locale)s, priority => %(priority)s, delivery => %(delivery)s,
-    idempotency_key => %(idempotency_key)s) AS id
+    send_at => %(send_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz,
+    idempotency_key => %(idempotency_key)s, cancel_scope => %(cancel_scope)s,
+    from_address => %(from_address)s, reply_to => %(reply_to)s, tags => %(tags)s::jsonb,
+    attachments => %(attachments)s::jsonb)
 """
 
 ENQUEUE_AUTH: LiteralString = """-- outbox.enqueue_auth
 SELECT postlease.enqueue_auth_email(
     template => %(template)s, user_id => %(user_id)s, token_id => %(token_id)s,
-    locale => %(locale)s, lifetime => %(lifetime)s) AS id
+    locale => %(locale)s, lifetime => %(lifetime)s)
 """
 
 SUPERSEDE: LiteralString = """-- outbox.supersede
@@ -82,30 +90,60 @@ WHERE m.id = older.id
 RETURNING m.id
 """
 
+# Always another time than before, by a microsecond at least: an update that leaves the indexes alone
+# costs less, and would tell that there was nothing whose place to take.
+TAKE_PLACE: LiteralString = """-- outbox.take_place
+UPDATE postlease.email_messages AS m
+SET available_at = least(m.available_at - interval '1 microsecond', %(waits_since)s::timestamptz)
+WHERE m.id = %(id)s
+"""
 
-def enqueue(
-    connection: Connection,
+
+def enqueue(  # noqa: PLR0913 - one for each of the contract's
+    connection: psycopg.Connection[Any],
     *,
     template: str,
     to: Sequence[str],
     parameters: Mapping[str, Any],
+    cc: Sequence[str] = (),
+    bcc: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
     locale: str = "en",
     priority: int = 50,
     delivery: DeliveryPolicy = "at_least_once",
+    send_at: datetime | None = None,
+    expires_at: datetime | None = None,
     idempotency_key: str | None = None,
+    cancel_scope: str | None = None,
+    from_address: str | None = None,
+    reply_to: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    attachments: Sequence[AttachmentReference] = (),
 ) -> UUID:
     """Ask for an email in the caller's transaction; does not commit.
 
-    Raises DatabaseError with the constraint's name for what the schema refuses.
+    Rows may come from connection in any form. names has display names by the address in lower case.
+    Raises InvalidInputError for what is not JSON, DatabaseError with the constraint's name for what
+    the schema refuses.
     """
     arguments = {
         "template": template,
         "to": list(to),
-        "parameters": Jsonb(dict(parameters)),
+        "parameters": _json(dict(parameters), "/parameters"),
+        "cc": list(cc),
+        "bcc": list(bcc),
+        "names": _json(dict(names or {}), "/names"),
         "locale": locale,
         "priority": priority,
         "delivery": delivery,
+        "send_at": send_at,
+        "expires_at": expires_at,
         "idempotency_key": idempotency_key,
+        "cancel_scope": cancel_scope,
+        "from_address": from_address,
+        "reply_to": reply_to,
+        "tags": _json(dict(tags or {}), "/tags"),
+        "attachments": _json([_member(one) for one in attachments], "/attachments"),
     }
     with translated_errors():
         return _only_id(connection, ENQUEUE, arguments)
@@ -153,6 +191,15 @@ def rehearse_supersede(connection: Connection, message_ids: Sequence[UUID]) -> i
         return connection.execute(REHEARSE, {"ids": list(message_ids)}).rowcount
 
 
+def take_place(connection: Connection, message_id: UUID, *, waits_since: datetime | None) -> None:
+    """Put a new message where the one that it replaces waited; does not commit.
+
+    Else whoever asks again and again would keep it at the queue's end. None: there was none.
+    """
+    with translated_errors():
+        connection.execute(TAKE_PLACE, {"id": message_id, "waits_since": waits_since})
+
+
 def supersede_notes(connection: Connection, user_id: UUID) -> int:
     """End the pending notes that this account exists; does not commit. Answers how many.
 
@@ -162,11 +209,25 @@ def supersede_notes(connection: Connection, user_id: UUID) -> int:
         return connection.execute(SUPERSEDE_NOTES, {"user_id": user_id}).rowcount
 
 
+def _json(value: object, pointer: str) -> str:
+    # What PostgreSQL does not read, `NaN` for one, it would repeat in its error.
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidInputError(pointer, "holds what JSON cannot say") from None
+
+
+def _member(attachment: AttachmentReference) -> dict[str, Any]:
+    return dataclasses.asdict(attachment) | {"sha256": attachment.sha256.hex()}
+
+
 def _only_id(
-    connection: Connection, statement: LiteralString, arguments: Mapping[str, object]
+    connection: psycopg.Connection[Any], statement: LiteralString, arguments: Mapping[str, object]
 ) -> UUID:
-    row = connection.execute(statement, arguments).fetchone()
+    # A cursor of our own: a producer's connection makes rows and reads parameters in its own way.
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+        row = cursor.execute(statement, arguments).fetchone()
     if row is None:  # a SELECT of a function answers one row, or raises
         raise AssertionError(statement)
-    message_id: UUID = row["id"]
+    message_id: UUID = row[0]
     return message_id
