@@ -8,7 +8,7 @@ MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle check lint types imports template build test-debian \
-	schema openapi test-api test-browser corpus format lock chaos chaos-mutants
+	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -35,7 +35,7 @@ bench-oracle: setup  ## measure whether the time of an answer tells who has an a
 	@$(RUN) -m bench.oracle $(ARGS)
 
 check: COVERAGE = 1
-check: lint types imports test template build test-api test-browser test-debian  ## all that CI runs (with -j2)
+check: lint types imports test template build test-api test-browser test-node test-debian  ## all that CI runs (with -j2)
 	@echo "check: all green"
 
 chaos: setup  ## kill everything in six scenarios and count what became of the mail (ARGS)
@@ -71,6 +71,10 @@ test-browser: setup .local/axe/stamp  ## the pages in Chromium, which is install
 	@$(BIN)/python -m local.chromium
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
+test-node: setup  ## a producer in Node and a second reader of mails, with packages from npm
+	@$(BIN)/python -m local.node
+	@$(BIN)/python -m pytest tests/node $(ARGS)
+
 # The stamp comes last: what stopped half way begins anew.
 .local/axe/stamp: requirements/axe.txt | setup
 	@rm -rf .local/axe
@@ -85,6 +89,16 @@ openapi: setup  ## write the API's description anew from the routes
 
 schema: setup  ## write sql/schema.sql anew from the migrations
 	@$(RUN) -m local.schema
+
+templates: setup  ## write styles into the elements of X.source.html.j2 (TEMPLATES=folder)
+	@$(RUN) -m local.mails write $(TEMPLATES)
+
+check-templates: setup  ## render all templates from their samples (TEMPLATES, ALLOWED_SENDERS)
+	@$(RUN) -m local.mails check $(TEMPLATES)
+
+preview: setup  ## write all mails as HTML, text and pictures, and say where (TEMPLATES=folder)
+	@$(BIN)/python -m local.chromium >&2 || true
+	@$(RUN) -m local.mails preview $(TEMPLATES)
 
 format: setup  ## let ruff write the format
 	@$(BIN)/ruff format .
