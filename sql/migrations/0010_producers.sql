@@ -42,7 +42,9 @@ BEGIN
                      WHERE address IS NULL OR length(address) > 254
                         OR address !~ ('^[A-Za-z0-9!#$%&''*+/=?^_`{|}~.-]{1,64}'
                             || '@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+'
-                            || '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$'))
+                            || '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$')
+                        -- A reader's program would decode it to another address (RFC 2047).
+                        OR address ~* '=\?[^?]+\?[bq]\?.*\?=')
             THEN 'email_messages_recipient_shape'
         WHEN cardinality(addresses) > 1
          AND (SELECT count(DISTINCT lower(address)) FROM unnest(addresses) AS a (address))

@@ -314,6 +314,8 @@ CANARY = "canary@example.net"
 TWICE = "email_messages_recipients_distinct"
 SHAPE = "email_messages_recipient_shape"
 
+ENCODED = "=?utf-8?q?canary=40example.org?=@example.net"
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "template of a verification": (
         {"template": "verify_email"},
@@ -380,6 +382,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             "canary@-example.net",
             "canary@example..net",
             "canary@" + "e" * 64 + ".net",
+            ENCODED,
         )
     },
 }
@@ -389,6 +392,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_is_refused_is_named_by_its_constraint_and_not_repeated(
     owner: Connection, producer: Connection, given: dict[str, Any], constraint: str
 ) -> None:
+    """MIM-06, RCP-01, RCP-03: of the recipients, too, whatever the field."""
     with pytest.raises(psycopg.errors.CheckViolation) as caught:
         ask(producer, **({"to_addresses": [CANARY]} | given))
     assert caught.value.diag.constraint_name == constraint

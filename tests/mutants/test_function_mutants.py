@@ -118,6 +118,13 @@ MUTANTS = [
         refusal(f"address {LONG!r}"),
     ),
     Mutant(
+        CONTENT,
+        "address ~* '=",
+        REFUSALS,
+        "address = '=",
+        refusal(f"address {test_enqueue.ENCODED!r}"),
+    ),
+    Mutant(
         "attempts_with",
         "postlease.attempts_kept(message.attempts)",
         "test_record.test_the_history_keeps_the_last_twenty_attempts",

@@ -97,6 +97,7 @@ REFUSED = {
     "quoted space": '"a b"@example.com',
     "quoted second address": '"victim@evil.example x"@example.com',
     "quoted smuggled parameter": '"a@evil.example> ORCPT=b@evil.example"@example.com',
+    "encoded word": "=?utf-8?q?ada=40example.org?=@example.com",
     "long local part": "x" * 65 + "@example.com",
     "long label": "a@" + "x" * 64 + ".com",
     "very long": "a" * 100_000 + "@example.com",

@@ -6,6 +6,7 @@ may be used, and whether it is suppressed, belongs elsewhere.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ _LONGEST = 320
 """64 before the @, 255 after it: longer texts are refused before anything looks into them."""
 
 _LONGEST_NAME = 128
+
+_ENCODED_WORD = re.compile(r"=\?[^?]+\?[BbQq]\?.*\?=")
+"""A reader's program would decode it in a header, to another address at worst (RFC 2047)."""
 
 _TRIMMED = " \t\r\n\u00a0\u3000"
 """What a paste leaves around an address. Other controls and zero-width characters are refused."""
@@ -53,10 +57,10 @@ def parse(text: str, *, pointer: str) -> Address:
     """The one address that text is; InvalidInputError(pointer) for anything else.
 
     Outer whitespace is trimmed. Refused: control and invisible characters wherever they stand,
-    display names, comments, quoted local parts, lists, address literals, local parts that are not
-    ASCII (they need SMTPUTF8, which providers lack) or longer than 64 characters (RFC 5321,
-    4.5.3.1.1), and domains that can never receive mail (`localhost`, `.invalid`, `.local`,
-    `.onion`, `.arpa`). `example.com`, `.example` and `.test` pass, as RFC 6761 asks of
+    display names, comments, quoted local parts, encoded words, lists, address literals, local parts
+    that are not ASCII (they need SMTPUTF8, which providers lack) or longer than 64 characters
+    (RFC 5321, 4.5.3.1.1), and domains that can never receive mail (`localhost`, `.invalid`,
+    `.local`, `.onion`, `.arpa`). `example.com`, `.example` and `.test` pass, as RFC 6761 asks of
     applications: people try a system with them. Domains become IDNA 2008 A-labels.
     """
     text = text.strip(_TRIMMED)
@@ -110,6 +114,8 @@ def _split(text: str, pointer: str) -> tuple[str, str]:
         raise InvalidInputError(
             pointer, "letters outside ASCII before the @ are not supported by mail providers"
         )
+    if _ENCODED_WORD.search(local):
+        raise InvalidInputError(pointer, "the part before the @ reads as an encoded word")
     if len(local) > 64:
         raise InvalidInputError(pointer, "the part before the @ is longer than 64 characters")
     return local, domain
