@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from postlease.operations import schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from postlease.http import Router, View
     from postlease.operations import Body, Operation, Parameter, Reply, Value
     from postlease.problems import Problem
@@ -40,9 +42,10 @@ PLACEHOLDERS = {
     "ATTACHMENTS_BUCKET": "none",
 }
 _DESCRIPTION = (
-    "Sign up, prove an address, ask what became of a mail; and, for signed callers, look at the"
-    " messages and mend them. Errors are problem documents (RFC 9457) whose `type` never changes."
-    ' Answers that API Gateway makes itself have their own shape: `{"message": ...}`.'
+    "Sign up, prove an address, ask what became of a mail; and, for signed callers, ask for mail of"
+    " any template, look at the messages and mend them, keep the suppression list. Errors are"
+    " problem documents (RFC 9457) whose `type` never changes. Answers that API Gateway makes itself"
+    ' have their own shape: `{"message": ...}`.'
 )
 _SCHEMAS = {
     "Problem": {
@@ -176,16 +179,24 @@ def _body(body: Body) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(body.required),
-        "properties": {member.name: _text(member.value) for member in body.members},
+        "properties": {member.name: _told(member.value.schema) for member in body.members},
         "additionalProperties": False,
     }
 
 
-def _text(value: Value) -> dict[str, Any]:
-    """A body's text: none holds NUL, and whoever may write anything is told so."""
-    schema = dict(value.schema)
-    is_free = not {"pattern", "format", "enum"} & set(schema)
-    return schema | ({"pattern": r"^[^\u0000]*$"} if is_free else {})
+def _told(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a body may hold: no text holds NUL, and whoever may write anything is told so."""
+    told = dict(schema)
+    for name in ("items", "additionalProperties"):
+        if isinstance(told.get(name), dict):
+            told[name] = _told(told[name])
+    if "properties" in told:
+        told["properties"] = {name: _told(one) for name, one in told["properties"].items()}
+    if "oneOf" in told:
+        told["oneOf"] = [_told(one) for one in told["oneOf"]]
+    is_text = "string" in told.get("type", ())  # a type, or several
+    is_free = is_text and not {"pattern", "format", "enum"} & set(told)
+    return told | ({"pattern": r"^[^\u0000]*$"} if is_free else {})
 
 
 def _responses(operation: Operation, *, is_head: bool, is_signed: bool) -> dict[str, Any]:

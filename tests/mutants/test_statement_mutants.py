@@ -25,12 +25,13 @@ DISPATCHING = "postlease.outbox.dispatching"
 RECORDING = "postlease.outbox.recording"
 REAPING = "postlease.outbox.reaping"
 SETTLING = "postlease.outbox.settling"
-SUPPRESSION = "postlease.suppression"
+SUPPRESSION = "postlease.suppression.noting"
 ENQUEUEING = "postlease.outbox.enqueueing"
 WATCHING = "postlease.outbox.watching"
 CLOSING = "postlease.gate.closing"
 PACING = "postlease.gate.pacing"
 OPERATING = "postlease.outbox.operating"
+FINDING = "postlease.outbox.finding"
 
 HELD_OWNER = "AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"
 HELD_ATTEMPT = (
@@ -906,7 +907,7 @@ MUTANTS = [
     ),
     *(
         Mutant(
-            OPERATING,
+            FINDING,
             "SEARCH_UNFINISHED",
             fragment,
             "messages.test_operating.test_what_is_unknown_right_now_is_found",
@@ -919,7 +920,7 @@ MUTANTS = [
         )
     ),
     *(
-        Mutant(OPERATING, "SEARCH", fragment, f"messages.test_operating.{test}")
+        Mutant(FINDING, "SEARCH", fragment, f"messages.test_operating.{test}")
         for fragment, test in (
             ("AND m.id < %(below)s", "test_a_page_is_continued_below_its_last_message"),
             (

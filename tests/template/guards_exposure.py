@@ -15,10 +15,21 @@ if TYPE_CHECKING:
 PUBLIC_ROUTES = {("/$default", "x-amazon-apigateway-any-method", "AuthFunction")}
 
 SIGNED_ROUTES = {
+    ("/v1/messages", "post", "MessagesFunction"),
+    ("/v1/messages/batch", "post", "MessagesFunction"),
+    ("/v1/messages/retry", "post", "MessagesFunction"),
     ("/v1/messages", "get", "MessagesFunction"),
     ("/v1/messages/{id}", "get", "MessagesFunction"),
+    ("/v1/messages/{id}/recipients", "get", "MessagesFunction"),
     ("/v1/messages/{id}/retry", "post", "MessagesFunction"),
+    ("/v1/messages/{id}/cancel", "post", "MessagesFunction"),
     ("/v1/messages/{id}/resolve", "post", "MessagesFunction"),
+    ("/v1/stats", "get", "MessagesFunction"),
+    ("/v1/attachments", "post", "MessagesFunction"),
+    ("/v1/suppressions", "get", "MessagesFunction"),
+    ("/v1/suppressions", "put", "MessagesFunction"),
+    ("/v1/suppressions/lookup", "post", "MessagesFunction"),
+    ("/v1/suppressions/{id}", "delete", "MessagesFunction"),
     ("/v1/password-resets/redeem", "post", "MessagesFunction"),
     ("/v1/users/{id}", "patch", "MessagesFunction"),
     ("/v1/users/{id}", "delete", "MessagesFunction"),

@@ -20,6 +20,8 @@ _CONFIGURATION_SET = (
 
 _ATTACHMENTS = "${AttachmentsBucket.Arn}/attachments/*"
 
+_UPLOADS = "${AttachmentsBucket.Arn}/attachments/uploads/*"
+
 _FROM = json.dumps(
     {
         "StringEquals": {
@@ -75,6 +77,10 @@ PERMISSIONS: dict[str, set[Permission]] = {
     "MessagesFunctionRole": {
         *_read("DatabaseSecret", "TokenKeysSecret", "PepperSecret"),
         ("sqs:SendMessage", "DoorbellQueue.Arn", ""),
+        ("s3:GetObject", _ATTACHMENTS, ""),
+        ("s3:GetObjectVersion", _ATTACHMENTS, ""),
+        ("s3:ListBucket", "AttachmentsBucket.Arn", ""),
+        ("s3:PutObject", _UPLOADS, ""),
     },
     "SweepFunctionRole": {*_DELIVER, _DEAD_LETTERS},
     "DoorbellFunctionRole": {*_DELIVER, *_consume("DoorbellQueue")},
@@ -102,7 +108,7 @@ MANAGED = {
     "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess",
 }
 
-WILDCARDS = {_ATTACHMENTS, _IDENTITIES}
+WILDCARDS = {_ATTACHMENTS, _UPLOADS, _IDENTITIES}
 
 WITHOUT_RESOURCE = {"ses:GetAccount"}
 """Actions that IAM knows no resource for."""
@@ -160,7 +166,7 @@ def senders(deployed: Deployment) -> list[str]:
 
 
 def wildcards(deployed: Deployment) -> list[str]:
-    """No action holds a wildcard, and no resource but the two on the list."""
+    """No action holds a wildcard, and no resource but those on the list."""
     return [
         f"{role}: {action} on {resource}"
         for role, allowed in granted(deployed).items()

@@ -39,6 +39,17 @@ HTTP = {
 }
 SIGNED = {
     "messages-search": ("GET", "/v1/messages"),
+    "messages-send": ("POST", "/v1/messages"),
+    "messages-send-batch": ("POST", "/v1/messages/batch"),
+    "messages-retry-many": ("POST", "/v1/messages/retry"),
+    "messages-recipients": ("GET", "/v1/messages/{id}/recipients"),
+    "messages-cancel": ("POST", "/v1/messages/{id}/cancel"),
+    "messages-stats": ("GET", "/v1/stats"),
+    "messages-upload": ("POST", "/v1/attachments"),
+    "messages-suppressions": ("GET", "/v1/suppressions"),
+    "messages-suppress": ("PUT", "/v1/suppressions"),
+    "messages-suppressions-lookup": ("POST", "/v1/suppressions/lookup"),
+    "messages-suppression-delete": ("DELETE", "/v1/suppressions/{id}"),
     "messages-find": ("GET", "/v1/messages/{id}"),
     "messages-retry": ("POST", "/v1/messages/{id}/retry"),
     "messages-resolve": ("POST", "/v1/messages/{id}/resolve"),
@@ -47,7 +58,17 @@ SIGNED = {
     "messages-user-close": ("DELETE", "/v1/users/{id}"),
     "messages-user-revoke": ("POST", "/v1/users/{id}/revoke-tokens"),
 }
-WITH_BODY = {"messages-resolve", "messages-reset-redeem", "messages-user-change"}
+WITH_BODY = {
+    "messages-resolve",
+    "messages-reset-redeem",
+    "messages-user-change",
+    "messages-send",
+    "messages-send-batch",
+    "messages-retry-many",
+    "messages-upload",
+    "messages-suppress",
+    "messages-suppressions-lookup",
+}
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
 FEEDBACK = (
     "send",
@@ -152,7 +173,10 @@ def test_a_signed_sample_says_who_signed_it(name: str, route: tuple[str, str]) -
     assert ("pathParameters" in event) == ("{id}" in template)
     if "pathParameters" in event:
         named = event["pathParameters"]["id"]
-        assert str(UUID(named)) == named if "users" in template else parse_event_id(named)
+        if "suppressions" in template:
+            assert re.fullmatch("[0-9a-f]{64}", named)
+        else:
+            assert str(UUID(named)) == named if "users" in template else parse_event_id(named)
     assert ("body" in event) == (name in WITH_BODY)
 
 

@@ -4,8 +4,10 @@
     ├── ConfigurationError      the deployment is wrong: fix the named variable, nothing was done
     ├── UnavailableError        a dependency does not answer: try again later, nothing was done
     ├── DatabaseError           a statement was refused: a rule of the schema, or a bug
+    │   └── RuleError           a message was refused by a rule of the schema
     ├── InvalidInputError       the request is wrong: correct the named field, nothing was stored
-    │   └── MalformedInputError the request cannot even be read: correct its form
+    │   ├── MalformedInputError the request cannot even be read: correct its form
+    │   └── RefusedInputError   the request is well written and cannot be done: ask otherwise
     ├── LimitError              asked too often: wait as long as it says, nothing was done
     ├── ConflictError           the request contradicts an earlier one: do not repeat it unchanged
     ├── TokenError              the link cannot be used; `code` says why
@@ -19,7 +21,12 @@
 No message of an error holds an address, a token, a parameter or a row's text.
 """
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class PostleaseError(Exception):
@@ -56,16 +63,29 @@ class DatabaseError(PostleaseError):
         return self.sqlstate is None or self.sqlstate[:2] in {"22", "23"}
 
 
+class RuleError(DatabaseError):
+    """An enqueue function refused a message by a rule of the schema.
+
+    position is the message's place in its batch, from 0.
+    """
+
+    def __init__(self, sqlstate: str | None, constraint: str | None, position: int) -> None:
+        super().__init__(sqlstate, constraint)
+        self.position = position
+
+
 class InvalidInputError(PostleaseError):
     """A field of a request is not acceptable. Nothing was stored.
 
-    pointer is the field's JSON pointer (RFC 6901), detail a sentence without the value.
+    pointer is the field's JSON pointer (RFC 6901), detail a sentence without the value. others are
+    further faults of the same request, as pointer and detail.
     """
 
-    def __init__(self, pointer: str, detail: str) -> None:
+    def __init__(self, pointer: str, detail: str, others: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(f"{pointer}: {detail}")
         self.pointer = pointer
         self.detail = detail
+        self.others = tuple(others)
 
 
 class MalformedInputError(InvalidInputError):
@@ -73,6 +93,10 @@ class MalformedInputError(InvalidInputError):
 
     pointer is a JSON pointer (empty for the whole body), or the name of a header.
     """
+
+
+class RefusedInputError(InvalidInputError):
+    """What is asked for can never be done so: no such template, no such sender."""
 
 
 class LimitError(PostleaseError):
@@ -89,13 +113,15 @@ class ConflictError(PostleaseError):
     code is a stable slug: `idempotency-key-reused`, `idempotency-key-in-progress`,
     `constraint-violated`, `address-taken`, and what stands against an operator's wish:
     `message-not-failed`, `message-redacted`, `message-superseded`, `message-expired`,
-    `message-still-open`, `message-not-unknown`.
+    `message-still-open`, `message-not-unknown`, `message-not-pending`. pointer is the JSON pointer
+    of the member that contradicts, where one does.
     """
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, *, pointer: str | None = None) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail
+        self.pointer = pointer
 
 
 class TokenError(PostleaseError):

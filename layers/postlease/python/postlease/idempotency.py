@@ -20,7 +20,7 @@ from postlease.errors import ConflictError, MalformedInputError
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from postlease.database import Connection
+    from postlease.database import Connection, Row
 
 HEADER = "Idempotency-Key"
 
@@ -42,6 +42,11 @@ ON CONFLICT (key_digest) DO UPDATE
 STORED: LiteralString = """-- idempotency.stored
 SELECT request_digest, status_code, response FROM postlease.idempotency_keys
 WHERE key_digest = %(key)s
+"""
+
+ANSWERED: LiteralString = """-- idempotency.answered
+SELECT request_digest, status_code, response FROM postlease.idempotency_keys
+WHERE key_digest = %(key)s AND status_code IS NOT NULL AND expires_at > now()
 """
 
 FINISH: LiteralString = """-- idempotency.finish
@@ -105,11 +110,16 @@ def begin(connection: Connection, key: Key, *, lifetime: timedelta) -> StoredAns
     if row is None or row["status_code"] is None:
         # Purged between the two statements: the next try finds the key free.
         raise _in_progress()
-    if row["request_digest"] != key.request_digest:
-        raise ConflictError(
-            "idempotency-key-reused", "this Idempotency-Key was used for another request"
-        )
-    return StoredAnswer(row["status_code"], row["response"])
+    return _stored(row, key)
+
+
+def answered(connection: Connection, key: Key) -> StoredAnswer | None:
+    """What the key's first request was answered with, if it was; takes nothing, waits for nobody.
+
+    For whoever must look around before `begin`, and would find another world than the first did.
+    """
+    row = connection.execute(ANSWERED, {"key": key.key_digest}).fetchone()
+    return _stored(row, key) if row else None
 
 
 def finish(connection: Connection, key: Key, *, status_code: int, response: dict[str, Any]) -> None:
@@ -118,6 +128,14 @@ def finish(connection: Connection, key: Key, *, status_code: int, response: dict
         FINISH,
         {"key": key.key_digest, "status_code": status_code, "response": Jsonb(response)},
     )
+
+
+def _stored(row: Row, key: Key) -> StoredAnswer:
+    if row["request_digest"] != key.request_digest:
+        raise ConflictError(
+            "idempotency-key-reused", "this Idempotency-Key was used for another request"
+        )
+    return StoredAnswer(row["status_code"], row["response"])
 
 
 def _in_progress() -> ConflictError:

@@ -20,6 +20,9 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 HTML = "text/html; charset=utf-8"
 
+SMALL = 64 * 1024
+"""What a body may have in bytes, where its operation allows no more."""
+
 Place: TypeAlias = Literal["path", "query", "header"]
 
 
@@ -31,6 +34,8 @@ class Value:
 
     def or_null(self) -> Value:
         """The same, or null."""
+        if "oneOf" in self.schema:
+            return Value({**self.schema, "oneOf": [*self.schema["oneOf"], {"type": "null"}]})
         schema = {**self.schema, "type": [self.schema["type"], "null"]}
         if "enum" in schema:
             schema["enum"] = [*schema["enum"], None]
@@ -55,15 +60,45 @@ def choice(*words: str, note: str = "") -> Value:
     return text(note, enum=list(words))
 
 
+def number_of(*numbers: int, note: str = "") -> Value:
+    """One of these numbers."""
+    return number(note, enum=list(numbers))
+
+
 def flag(note: str = "") -> Value:
     """True or false."""
     return Value({"type": "boolean", **({"description": note} if note else {})})
 
 
-def listed(shape: Shape, note: str = "") -> Value:
-    """Any number of these."""
+def listed(shape: Shape, note: str = "", **schema: Any) -> Value:
+    """Any number of these, or as many as schema says."""
+    described = {"description": note} if note else {}
+    return Value({"type": "array", "items": schema_of(shape), **described, **schema})
+
+
+def mapped(value: Value | None, note: str = "", **schema: Any) -> Value:
+    """An object with names of the caller's own; None: with whatever JSON can say behind them."""
+    described = {"description": note} if note else {}
+    inner = {} if value is None else {"additionalProperties": dict(value.schema)}
+    return Value({"type": "object", **inner, **described, **schema})
+
+
+def either(*values: Value, note: str = "") -> Value:
+    """One of these, which are of different JSON types."""
+    alternatives = [dict(value.schema) for value in values]
+    return Value({"oneOf": alternatives, **({"description": note} if note else {})})
+
+
+def object_of(*members: Member, note: str = "") -> Value:
+    """An object of these members and no others."""
     return Value(
-        {"type": "array", "items": schema_of(shape), **({"description": note} if note else {})}
+        {
+            "type": "object",
+            "required": [member.name for member in members if member.is_required],
+            "properties": {member.name: dict(member.value.schema) for member in members},
+            "additionalProperties": False,
+            **({"description": note} if note else {}),
+        }
     )
 
 
@@ -81,7 +116,7 @@ def schema_of(shape: Shape) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a body, a text; an optional one may be absent or null."""
+    """One member of a body; an optional text may be absent or null."""
 
     name: str
     value: Value
@@ -90,10 +125,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The members that a body may have, and no others."""
+    """The members that a body may have, and no others. most_bytes: of the whole body."""
 
     members: tuple[Member, ...]
     media_type: str = JSON
+    most_bytes: int = SMALL
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -106,9 +142,14 @@ class Body:
         return tuple(member.name for member in self.members)
 
 
-def body(*members: Member, media_type: str = JSON) -> Body:
+def body(*members: Member, media_type: str = JSON, most_bytes: int = SMALL) -> Body:
     """A body of these members."""
-    return Body(members, media_type)
+    return Body(members, media_type, most_bytes)
+
+
+def optional(name: str, value: Value) -> Member:
+    """A member that may be absent or null."""
+    return Member(name, value.or_null(), is_required=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from postlease.errors import (
     InvalidInputError,
     LimitError,
     MalformedInputError,
+    RefusedInputError,
     TokenError,
     UnavailableError,
 )
@@ -80,14 +81,15 @@ MESSAGE_UNKNOWN = Problem(
 USER_UNKNOWN = Problem(
     404, "user-unknown", "Unknown user", "There is no user of this id, or not any more."
 )
+SUPPRESSION_UNKNOWN = Problem(
+    404, "suppression-unknown", "Unknown suppression", "No such entry is on the list."
+)
 EVENT_UNKNOWN = Problem(404, "event-unknown", "Unknown event", "There is no event of this id.")
 EVENT_GONE = Problem(410, "event-gone", "Event gone", "The event is older than what is kept.")
 METHOD_NOT_ALLOWED = Problem(
     405, "method-not-allowed", "Method not allowed", "The Allow header names what this path serves."
 )
-PAYLOAD_TOO_LARGE = Problem(
-    413, "payload-too-large", "Body too large", "A body may have at most 64 kB."
-)
+PAYLOAD_TOO_LARGE = Problem(413, "payload-too-large", "Body too large", "")
 UNSUPPORTED_MEDIA_TYPE = Problem(
     415, "unsupported-media-type", "Unsupported media type", "The body must be application/json."
 )
@@ -100,6 +102,7 @@ TOO_MANY_REQUESTS = Problem(
 )
 INVALID_REQUEST = Problem(400, "invalid-request", "Unreadable request", "")
 INVALID_FIELD = Problem(422, "invalid-field", "Invalid field", "")
+REQUEST_REFUSED = Problem(422, "request-refused", "Request refused", "")
 UNAVAILABLE = Problem(
     503,
     "unavailable",
@@ -141,6 +144,7 @@ MESSAGE_SUPERSEDED = Problem(409, "message-superseded", "Conflict", "")
 MESSAGE_EXPIRED = Problem(409, "message-expired", "Conflict", "")
 MESSAGE_STILL_OPEN = Problem(409, "message-still-open", "Conflict", "")
 MESSAGE_NOT_UNKNOWN = Problem(409, "message-not-unknown", "Conflict", "")
+MESSAGE_NOT_PENDING = Problem(409, "message-not-pending", "Conflict", "")
 
 _TOKENS = {
     problem.slug: problem
@@ -152,21 +156,30 @@ _CONFLICTS = {
 }
 
 
+_INPUT: Mapping[type[InvalidInputError], Problem] = {
+    MalformedInputError: INVALID_REQUEST,
+    RefusedInputError: REQUEST_REFUSED,
+}
+
+
+def too_large(most: int) -> Problem:
+    """PAYLOAD_TOO_LARGE where a body may have so many bytes."""
+    return replace(PAYLOAD_TOO_LARGE, detail=f"A body may have at most {most // 1024} kB.")
+
+
 def explain(error: Exception) -> Problem:
     """The problem that error is for the caller. What we did not foresee is INTERNAL_ERROR."""
     match error:
         case ProblemError():
             return error.problem
-        case MalformedInputError():
-            return _at(INVALID_REQUEST, error)
         case InvalidInputError():
-            return _at(INVALID_FIELD, error)
+            return _at(_INPUT.get(type(error), INVALID_FIELD), error)
         case LimitError():
             return replace(TOO_MANY_REQUESTS, headers={"retry-after": str(error.seconds)})
         case TokenError():
             return _TOKENS[error.code]
         case ConflictError():
-            return _CONFLICTS.get(error.code) or Problem(409, error.code, "Conflict", error.detail)
+            return _conflict(error)
         case UnavailableError():
             return UNAVAILABLE
         case _:
@@ -179,13 +192,25 @@ def reason(error: Exception) -> str | None:
     return str(error) if isinstance(error, trusted) else None
 
 
+def _conflict(error: ConflictError) -> Problem:
+    problem = _CONFLICTS.get(error.code) or Problem(409, error.code, "Conflict", error.detail)
+    if error.pointer is None:
+        return problem
+    place = {**_place(error.pointer), "detail": error.detail}
+    return replace(problem, detail=error.detail, errors=(place,))
+
+
 def _at(problem: Problem, error: InvalidInputError) -> Problem:
-    """problem with its place: a JSON pointer into the body as a URI fragment, or a parameter."""
-    in_body = error.pointer == "" or error.pointer.startswith("/")
-    place = {"pointer": f"#{error.pointer}"} if in_body else {"parameter": error.pointer}
+    """problem with its places: JSON pointers into the body as URI fragments, or a parameter."""
+    faults = ((error.pointer, error.detail), *error.others)
     named = error.pointer.removeprefix("/") or "body"
     return replace(
         problem,
         detail=f"{named}: {error.detail}",
-        errors=({**place, "detail": error.detail},),
+        errors=tuple({**_place(pointer), "detail": detail} for pointer, detail in faults),
     )
+
+
+def _place(pointer: str) -> dict[str, str]:
+    in_body = pointer == "" or pointer.startswith("/")
+    return {"pointer": f"#{pointer}"} if in_body else {"parameter": pointer}

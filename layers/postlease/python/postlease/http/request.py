@@ -15,7 +15,9 @@ from urllib.parse import parse_qsl
 
 from postlease import problems, strict_json
 from postlease.errors import InvalidInputError, MalformedInputError
-from postlease.operations import FORM, JSON, Operation
+from postlease.faults import Faults
+from postlease.http import shapes
+from postlease.operations import FORM, JSON, SMALL, Operation, object_of
 from postlease.problems import ProblemError
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from postlease.operations import Body
 
-MAXIMUM_BODY_BYTES = 64 * 1024
+MAXIMUM_BODY_BYTES = SMALL
 
 _MOST_PAIRS = 50
 _JSON_TYPE = re.compile(r"application/(json|[a-z0-9!#$&^_.-]+\+json)")
@@ -96,16 +98,33 @@ class Request:
         has a member that is not known, InvalidInputError for a member that is missing or no text,
         or that belongs to another body than the rest.
         """
+        bodies, value = self._read()
+        return _members(bodies, value)
+
+    def document(self) -> dict[str, Any]:
+        """The body with all that stands in its members, as the operation's one body describes it.
+
+        Optional members may be absent or null. Raises as `fields` does, and tells all faults of the
+        body at once, or the first ones.
+        """
+        [wanted], value = self._read()
+        faults = Faults()
+        shapes.check(object_of(*wanted.members).schema, value, faults)
+        faults.end()
+        return value
+
+    def _read(self) -> tuple[Sequence[Body], dict[str, Any]]:
+        """The bodies of the media type that came, and the object that this one is."""
         bodies = [body for body in self.operation.bodies if body.media_type == _media_type(self)]
         if not bodies:
             raise ProblemError(problems.UNSUPPORTED_MEDIA_TYPE)
         if self.stated("sec-fetch-site") == "cross-site" and not _is_preflighted(self):
             raise ProblemError(problems.FORM_OF_ANOTHER_SITE)
-        content = _content(self)
+        content = _content(self, bodies[0].most_bytes)
         value = _form(content) if bodies[0].media_type == FORM else strict_json.parse(content)
         if not isinstance(value, dict):
             raise MalformedInputError("", "the body must be a JSON object")
-        return _members(bodies, value)
+        return bodies, value
 
 
 def read(event: Mapping[str, Any]) -> Request:
@@ -223,12 +242,12 @@ def _pairs(text: str, *, place: str) -> list[tuple[str, str]]:
         raise MalformedInputError(place, "cannot be decoded") from None
 
 
-def _content(request: Request) -> bytes:
+def _content(request: Request, most: int) -> bytes:
     """The body's bytes. The gateway encodes what it does not know to be text as base64."""
     if not request.body:
         raise MalformedInputError("", "a JSON body is required")
     # Whatever stands for more than twice the limit is too much, in base64 too.
-    beginning = request.body[: MAXIMUM_BODY_BYTES * 2]
+    beginning = request.body[: most * 2]
     try:
         if request.is_base64:
             content = base64.b64decode(beginning, validate=True)
@@ -236,8 +255,8 @@ def _content(request: Request) -> bytes:
             content = beginning.encode()
     except (binascii.Error, UnicodeEncodeError, ValueError):
         raise MalformedInputError("", "the body's encoding is broken") from None
-    if len(content) > MAXIMUM_BODY_BYTES or len(beginning) < len(request.body):
+    if len(content) > most or len(beginning) < len(request.body):
         if _media_type(request) == JSON:
-            strict_json.check_depth(content[:MAXIMUM_BODY_BYTES])
-        raise ProblemError(problems.PAYLOAD_TOO_LARGE)
+            strict_json.check_depth(content[:most])
+        raise ProblemError(problems.too_large(most))
     return content

@@ -98,6 +98,10 @@ class Router:
         """Serve POST at template. show makes the answers that say what is wrong."""
         return self._add(template, ("POST",), operation, show)
 
+    def put(self, template: str, operation: Operation) -> Callable[[View], View]:
+        """Serve PUT at template."""
+        return self._add(template, ("PUT",), operation)
+
     def patch(self, template: str, operation: Operation) -> Callable[[View], View]:
         """Serve PATCH at template."""
         return self._add(template, ("PATCH",), operation)

@@ -1,12 +1,14 @@
 """The outbox: the only room that changes a message's status.
 
+    accepting    messages are born for the API's signed callers
     enqueueing   a message is born, or replaced by a newer one
     claiming     pending -> sending, for the holder of a lease
     dispatching  the last check of eligibility, and the mark that the call may leave
     recording    sending -> what the attempt made of it, fenced by the claim
     settling     what the provider's own event proves, ahead of or behind its record
     reaping      leases that ended without a record, and messages that waited too long
-    operating    what an operator finds, retries and resolves
+    finding      what an operator searches and looks into
+    operating    what an operator retries, resolves and cancels
     purging      finished messages leave
     watching     what the API and the metrics may know
 
@@ -14,6 +16,7 @@ Every statement names the status that it expects. Statements that change several
 in id order first; only claim, reaper and retention skip what is locked.
 """
 
+from postlease.outbox.accepting import Accepted, enqueue_for
 from postlease.outbox.claiming import (
     Claimant,
     Floors,
@@ -31,15 +34,16 @@ from postlease.outbox.enqueueing import (
     supersede,
     supersede_notes,
 )
+from postlease.outbox.finding import MessageState, Wanted, find, search
 from postlease.outbox.operating import (
-    MessageState,
+    CancelWord,
     ResolveWord,
     RetryWord,
-    Wanted,
-    find,
+    cancel,
+    count_retriable,
     resolve,
     retry,
-    search,
+    retry_many,
 )
 from postlease.outbox.purging import purge
 from postlease.outbox.reaping import (
@@ -51,13 +55,24 @@ from postlease.outbox.reaping import (
 )
 from postlease.outbox.recording import record
 from postlease.outbox.settling import settle_accepted
-from postlease.outbox.watching import Backlog, EventState, backlog, event_state
+from postlease.outbox.watching import (
+    Backlog,
+    ClassBacklog,
+    EventState,
+    backlog,
+    backlog_by_class,
+    event_state,
+    finished_lately,
+)
 
 __all__ = [
+    "Accepted",
     "Addressee",
     "Asked",
     "Backlog",
+    "CancelWord",
     "Claimant",
+    "ClassBacklog",
     "EventState",
     "Floors",
     "MessageState",
@@ -69,14 +84,19 @@ __all__ = [
     "Wanted",
     "authorize",
     "backlog",
+    "backlog_by_class",
+    "cancel",
     "claim",
     "claim_named",
     "claim_probe",
+    "count_retriable",
     "enqueue",
     "enqueue_auth",
+    "enqueue_for",
     "event_state",
     "expire_waiting",
     "find",
+    "finished_lately",
     "purge",
     "reap_dispatched",
     "reap_keyed",
@@ -85,6 +105,7 @@ __all__ = [
     "rehearse_supersede",
     "resolve",
     "retry",
+    "retry_many",
     "search",
     "settle_accepted",
     "supersede",

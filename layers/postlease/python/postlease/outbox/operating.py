@@ -1,89 +1,44 @@
-"""What an operator sees and decides: messages found, retried, resolved.
-
-Rows hold addresses; whoever shows them masks them.
-"""
+"""What an operator decides: messages retried, resolved, cancelled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, LiteralString, TypeAlias
-from uuid import UUID
+from typing import TYPE_CHECKING, Literal, LiteralString, TypeAlias
 
 from postlease.database import translated_errors
 from postlease.outbox.dispatching import TOKEN_LIFE_LEFT
+from postlease.outbox.finding import FOUND
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
+    from uuid import UUID
 
     from postlease.database import Connection
-    from postlease.model import DeliveryPolicy, FailureReason, Status
+    from postlease.outbox.finding import Wanted
 
 RESOLVED_BY_OPERATOR = "operator"
 """What stands for a provider's id where an operator knows that a mail was sent."""
 
 RetryWord: TypeAlias = Literal["retried", "not_failed", "redacted", "superseded", "expired"]
 ResolveWord: TypeAlias = Literal["resolved", "still_open", "not_unknown"]
-
-_FIRST_ID = UUID(int=0)
-_BEYOND_LAST_ID = UUID(int=(1 << 128) - 1)
-
-_COLUMNS: LiteralString = """
-SELECT m.id, m.template, m.locale, m.status, m.failure_reason, m.priority, m.delivery,
-       m.status = 'sending' AND m.dispatched_at IS NOT NULL AND m.lease_expires_at < now()
-           AS is_unknown,
-       m.attempt_count, m.refunded_count, m.retry_count, m.provider, m.provider_message_id,
-       m.to_addresses, m.cc_addresses, m.bcc_addresses,
-       m.created_at, m.available_at, m.expires_at, m.lease_expires_at, m.sent_at, m.finished_at
-"""
-
-_FOUND: LiteralString = """
-FROM postlease.email_messages AS m
-WHERE m.id >= %(lowest_id)s
-  AND m.id < %(below)s
-  AND m.created_at >= %(created_from)s::timestamptz
-  AND m.created_at < %(created_before)s::timestamptz
-  AND (%(status)s::text IS NULL OR m.status = %(status)s)
-  AND (%(reason)s::text IS NULL OR m.failure_reason = %(reason)s)
-  AND (%(template)s::text IS NULL OR m.template = %(template)s)
-"""
-
-_NEWEST_FIRST: LiteralString = """
-ORDER BY m.id DESC
-LIMIT %(limit)s
-"""
-
-_SEARCH: LiteralString = """-- outbox.search
-"""
-SEARCH: LiteralString = _SEARCH + _COLUMNS + _FOUND + _NEWEST_FIRST
-
-# By the index of the unfinished alone: history may be long.
-_SEARCH_UNFINISHED: LiteralString = """-- outbox.search_unfinished
-"""
-SEARCH_UNFINISHED: LiteralString = (
-    _SEARCH_UNFINISHED
-    + _COLUMNS
-    + _FOUND
-    + """  AND m.finished_at IS NULL
-  AND (NOT %(unknown)s OR m.status = 'sending'
-       AND m.dispatched_at IS NOT NULL AND m.lease_expires_at < now())
-"""
-    + _NEWEST_FIRST
-)
-
-_FIND: LiteralString = """-- outbox.find
-"""
-FIND: LiteralString = (
-    _FIND
-    + _COLUMNS
-    + """, m.attempts
-FROM postlease.email_messages AS m
-WHERE m.id = %(id)s
-"""
-)
+CancelWord: TypeAlias = Literal["cancelled", "not_pending"]
 
 # The key of the provider changes with retry_count, so that this is a new mail there. What an
 # earlier attempt turned out to be can still be told by the provider's own event.
-RETRY: LiteralString = """-- outbox.retry
+_AGAIN: LiteralString = """    SET status = 'pending',
+        failure_reason = NULL,
+        retry_count = m.retry_count + 1,
+        refunded_count = m.attempt_count,
+        unknown_count = 0,
+        reaped_count = 0,
+        blocked_at = NULL,
+        blocked_as = NULL,
+        keyed_since = NULL,
+        dispatched_at = NULL,
+        available_at = now(),
+        finished_at = NULL
+"""
+
+_RETRY: LiteralString = """-- outbox.retry
 WITH held AS MATERIALIZED (
     SELECT m.id, CASE
         WHEN m.status <> 'failed' THEN 'not_failed'
@@ -100,20 +55,66 @@ WITH held AS MATERIALIZED (
     FOR NO KEY UPDATE OF m
 ), retried AS (
     UPDATE postlease.email_messages AS m
-    SET status = 'pending',
-        failure_reason = NULL,
-        retry_count = m.retry_count + 1,
-        refunded_count = m.attempt_count,
-        unknown_count = 0,
-        reaped_count = 0,
-        blocked_at = NULL,
-        blocked_as = NULL,
-        keyed_since = NULL,
-        dispatched_at = NULL,
-        available_at = now(),
-        finished_at = NULL
-    FROM held
+"""
+RETRY: LiteralString = (
+    _RETRY
+    + _AGAIN
+    + """    FROM held
     WHERE m.id = held.id AND held.word = 'retried'
+)
+SELECT held.word FROM held
+"""
+)
+
+# Whose retry the single one would refuse is not among them.
+_RETRIABLE: LiteralString = (
+    FOUND
+    + """  AND m.status = 'failed'
+  AND m.redacted_at IS NULL
+  AND m.failure_reason <> 'superseded'
+  AND (m.expires_at IS NULL OR m.expires_at > now())
+  AND NOT EXISTS (
+      SELECT FROM postlease.verification_tokens AS t
+      WHERE t.id = m.token_id
+        AND (t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL
+             OR t.expires_at <= now() + %(token_life_left)s::interval))
+"""
+)
+
+_COUNT_RETRIABLE: LiteralString = """-- outbox.count_retriable
+SELECT count(*) AS found"""
+COUNT_RETRIABLE: LiteralString = _COUNT_RETRIABLE + _RETRIABLE
+
+_RETRY_MANY: LiteralString = """-- outbox.retry_many
+WITH held AS MATERIALIZED (
+    SELECT m.id"""
+RETRY_MANY: LiteralString = (
+    _RETRY_MANY
+    + _RETRIABLE
+    + """ORDER BY m.id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE
+)
+UPDATE postlease.email_messages AS m
+"""
+    + _AGAIN
+    + """FROM held
+WHERE m.id = held.id
+"""
+)
+
+# Whoever claimed it first sends it: one that is being sent cannot be called back.
+CANCEL: LiteralString = """-- outbox.cancel
+WITH held AS MATERIALIZED (
+    SELECT m.id, CASE WHEN m.status = 'pending' THEN 'cancelled' ELSE 'not_pending' END AS word
+    FROM postlease.email_messages AS m
+    WHERE m.id = %(id)s
+    FOR NO KEY UPDATE
+), cancelled AS (
+    UPDATE postlease.email_messages AS m
+    SET status = 'failed', failure_reason = 'cancelled', finished_at = now()
+    FROM held
+    WHERE m.id = held.id AND held.word = 'cancelled'
 )
 SELECT held.word FROM held
 """
@@ -172,87 +173,6 @@ SELECT held.word FROM held
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which messages are looked for; None asks for any.
-
-    unknown: only those that are unknown at this moment. created_from is inclusive, created_before
-    and below (an id) are not.
-    """
-
-    status: Status | None = None
-    reason: FailureReason | None = None
-    template: str | None = None
-    unknown: bool = False
-    created_from: datetime | None = None
-    created_before: datetime | None = None
-    below: UUID | None = None
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether no finished message can be meant."""
-        return self.unknown or self.status in {"pending", "sending"}
-
-    def parameters(self) -> dict[str, object]:
-        """Its part of a search's parameters."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "template": self.template,
-            "created_from": self.created_from or "-infinity",
-            "created_before": self.created_before or "infinity",
-            "lowest_id": _lowest_id(self.created_from) if self.created_from else _FIRST_ID,
-            "below": self.below or _BEYOND_LAST_ID,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class MessageState:
-    """A message as an operator may see it. attempts is empty where it was not asked for."""
-
-    id: UUID
-    template: str
-    locale: str
-    status: Status
-    failure_reason: FailureReason | None
-    is_unknown: bool
-    priority: int
-    delivery: DeliveryPolicy
-    attempt_count: int
-    refunded_count: int
-    retry_count: int
-    provider: str | None
-    provider_message_id: str | None
-    created_at: datetime
-    available_at: datetime
-    expires_at: datetime | None
-    lease_expires_at: datetime | None
-    sent_at: datetime | None
-    finished_at: datetime | None
-    to_addresses: list[str] = field(repr=False)
-    cc_addresses: list[str] = field(repr=False)
-    bcc_addresses: list[str] = field(repr=False)
-    attempts: list[dict[str, Any]] = field(default_factory=list)
-
-
-def search(connection: Connection, wanted: Wanted, *, limit: int) -> list[MessageState]:
-    """The newest limit messages that are wanted, newest first."""
-    parameters = {**wanted.parameters(), "limit": limit}
-    statement = SEARCH
-    if wanted.is_unfinished:
-        statement = SEARCH_UNFINISHED
-        parameters["unknown"] = wanted.unknown
-    with translated_errors():
-        return [MessageState(**row) for row in connection.execute(statement, parameters)]
-
-
-def find(connection: Connection, message_id: UUID) -> MessageState | None:
-    """One message with its attempts, or None."""
-    with translated_errors():
-        row = connection.execute(FIND, {"id": message_id}).fetchone()
-    return MessageState(**row) if row else None
-
-
 def retry(connection: Connection, message_id: UUID) -> RetryWord | None:
     """Make a failed message pending again, with all its attempts and a key of its own.
 
@@ -287,11 +207,30 @@ def resolve(
     return row["word"] if row else None
 
 
-def _lowest_id(created_from: datetime) -> UUID:
-    """Below it lies no id of a message made at that time or later.
+def cancel(connection: Connection, message_id: UUID) -> CancelWord | None:
+    """End a pending message as `cancelled`.
 
-    An id begins with its birth in milliseconds (RFC 9562, 5.7), which is never before created_at;
-    a minute is for clocks that were set.
+    `not_pending` changed nothing: it is being sent, or it ended; None: no such message. Does not
+    commit inside a caller's transaction.
     """
-    milliseconds = int(created_from.timestamp() * 1000) - 60_000
-    return UUID(int=min(max(milliseconds, 0), (1 << 48) - 1) << 80)
+    with translated_errors():
+        row = connection.execute(CANCEL, {"id": message_id}).fetchone()
+    return row["word"] if row else None
+
+
+def count_retriable(connection: Connection, wanted: Wanted) -> int:
+    """How many of the wanted messages `retry_many` would make pending."""
+    parameters = {**wanted.parameters(), "token_life_left": TOKEN_LIFE_LEFT}
+    with translated_errors():
+        row = connection.execute(COUNT_RETRIABLE, parameters).fetchone()
+    return int(row["found"]) if row else 0
+
+
+def retry_many(connection: Connection, wanted: Wanted, *, limit: int) -> int:
+    """Do to the first limit of the wanted messages what `retry` does to one; how many they were.
+
+    What `retry` would refuse is left alone. Does not commit inside a caller's transaction.
+    """
+    parameters = {**wanted.parameters(), "token_life_left": TOKEN_LIFE_LEFT, "limit": limit}
+    with translated_errors():
+        return connection.execute(RETRY_MANY, parameters).rowcount

@@ -1,14 +1,12 @@
-"""The suppression list holds keyed digests, never addresses: how to look one up, how it grows.
+"""How the list grows by the provider's events, and how an address is looked up in it.
 
     hard bounce     suppressed at once, for 180 days
     soft bounces    the fifth within 30 days suppresses for 30 days; a delivery forgets them
     complaint       suppressed for good, but for auth mail
     manual          an operator's entry; nothing here makes or changes one
 
-An address has an entry for each reason, so that a complaint, which auth mail passes, hides no
-bounce, which it does not. Of two entries of one reason the longer stays; times are the event's own.
-So neither order nor repetition of the events matters. The dispatch check (`outbox.authorize`) obeys
-the list; it is compared there, in the database.
+Of two entries of one reason the longer stays; times are the event's own. So neither order nor
+repetition of the events matters.
 """
 
 from __future__ import annotations
