@@ -87,57 +87,121 @@ def refused(templates: Templates, parameters: dict[str, object], name: str = "we
     return str(caught.value)
 
 
-def test_the_shipped_mails_are_there_in_english_and_german() -> None:
-    assert [
-        (name, locale)
-        for name in ("account_exists", "receipt", "reset_password", "verify_email")
-        for locale in ("de", "en")
-    ] == EVERY_MAIL
+def test_the_shipped_mails_are_there_in_english_german_and_arabic() -> None:
+    shipped = (
+        "account_exists",
+        "invitation",
+        "password_changed",
+        "receipt",
+        "reset_password",
+        "verify_email",
+    )
+    assert [(name, locale) for name in shipped for locale in ("ar", "de", "en")] == EVERY_MAIL
 
 
 @pytest.mark.parametrize(("name", "locale"), EVERY_MAIL)
-def test_a_shipped_mail_renders_from_its_sample_and_says_the_same_in_text_and_html(
+def test_a_shipped_mail_renders_from_each_sample_and_says_the_same_in_text_and_html(
     name: str, locale: str
 ) -> None:
-    sample = OURS.sample(name)
-    mail = OURS.render(name, locale, sample)
-    page = Page(mail.html)
-    assert page.open == []
-    assert mail.subject.strip()
-    for value in sample.values():
-        assert value in mail.text
-        assert value in page.text
-    for body in (mail.subject, mail.text, mail.html):
-        assert "{{" not in body
-        assert "None" not in body
-    assert OURS.required_variables(name, locale) == sample.keys()
+    for sample in OURS.samples(name).values():
+        mail = OURS.render(name, locale, sample)
+        page = Page(mail.html)
+        assert page.open == []
+        assert mail.subject.strip()
+        for value in leaves(sample):
+            assert value in mail.text
+            assert value in page.text
+        for body in (mail.subject, mail.text, mail.html):
+            assert "{{" not in body
+            assert "None" not in body
+    assert OURS.required_variables(name, locale) == OURS.sample(name).keys()
+
+
+def leaves(value: object) -> list[str]:
+    """Each text and number in value, as a mail shows it."""
+    if isinstance(value, dict):
+        return [leaf for inner in value.values() for leaf in leaves(inner)]
+    if isinstance(value, list):
+        return [leaf for inner in value for leaf in leaves(inner)]
+    return [str(value)]
 
 
 @pytest.mark.parametrize(("name", "locale"), EVERY_MAIL)
 def test_a_shipped_mail_is_readable_on_a_phone_in_the_dark_and_fetches_nothing(
     name: str, locale: str
 ) -> None:
-    mail = OURS.render(name, locale, OURS.sample(name))
-    page = Page(mail.html)
-    assert page.all("html")[0]["lang"] == locale
-    assert page.title.strip()
-    named = {meta.get("name"): meta.get("content") for meta in page.all("meta")}
-    assert named["viewport"] == "width=device-width, initial-scale=1"
-    assert named["color-scheme"] == "light dark"
-    assert "prefers-color-scheme: dark" in mail.html
-    assert "max-width:600px" in mail.html
-    for tag in ("img", "link", "script", "iframe", "form", "video", "object"):
-        assert page.all(tag) == []
-    assert "url(" not in mail.html
-    assert "@import" not in mail.html
-    assert all(table["role"] == "presentation" for table in page.all("table"))
-    assert {anchor["href"] for anchor in page.all("a")} <= set(OURS.sample(name).values())
-    assert all(len(line) <= 76 for line in mail.text.splitlines() if "https:" not in line)
-    assert len(mail.html) < 20_000
+    for sample in OURS.samples(name).values():
+        mail = OURS.render(name, locale, sample)
+        page = Page(mail.html)
+        assert page.all("html")[0]["lang"] == locale
+        assert page.title.strip()
+        named = {meta.get("name"): meta.get("content") for meta in page.all("meta")}
+        assert named["viewport"] == "width=device-width, initial-scale=1"
+        assert named["color-scheme"] == "light dark"
+        assert "prefers-color-scheme: dark" in mail.html
+        assert "max-width: 600px" in mail.html
+        for tag in ("img", "link", "script", "iframe", "form", "video", "object"):
+            assert page.all(tag) == []
+        assert "url(" not in mail.html
+        assert "@import" not in mail.html
+        assert all(table["role"] == "presentation" for table in page.all("table"))
+        assert {anchor["href"] for anchor in page.all("a")} <= set(leaves(sample))
+        assert all(len(line) <= 76 for line in mail.text.splitlines() if "https:" not in line)
+        assert len(mail.html) < 20_000
+
+
+@pytest.mark.parametrize(("name", "locale"), EVERY_MAIL)
+def test_a_shipped_mail_runs_as_its_language_does(name: str, locale: str) -> None:
+    here, start, end = ("rtl", "right", "left") if locale == "ar" else ("ltr", "left", "right")
+    page = Page(OURS.render(name, locale, OURS.sample(name)).html)
+    assert {page.all(tag)[0]["dir"] for tag in ("html", "body", "table")} == {here}
+    [card] = [cell for cell in page.all("td") if cell.get("class") == "card"]
+    assert card["align"] == start
+    values = [cell for cell in page.all("td") if "value" in cell.get("class", "")]
+    assert {cell["align"] for cell in values} <= {end}
+    # A link and a value keep their own direction.
+    assert all(anchor["dir"] == "ltr" for anchor in page.all("a") if "http" in anchor["href"][9:])
+    assert all(span["dir"] == "auto" for span in page.all("span"))
 
 
 @pytest.mark.parametrize(
-    ("locale", "day", "hour"), [("en", "24 hours", "1 hour"), ("de", "24 Stunden", "1 Stunde")]
+    ("minutes", "said"),
+    [
+        (1, "دقيقة واحدة"),
+        (2, "دقيقتين"),
+        (3, "3 دقائق"),
+        (10, "10 دقائق"),
+        (11, "11 دقيقة"),
+        (60, "ساعة واحدة"),
+        (99, "99 دقيقة"),
+        (101, "101 دقيقة"),
+        (103, "103 دقائق"),
+        (120, "ساعتين"),
+        (180, "3 ساعات"),
+        (660, "11 ساعة"),
+    ],
+)
+def test_arabic_counts_in_all_its_forms(minutes: int, said: str) -> None:
+    sample = OURS.sample("reset_password")
+    mail = OURS.render("reset_password", "ar", sample | {"valid_minutes": minutes})
+    assert f"لمدة {said}." in mail.text
+    assert f"لمدة <strong>{said}</strong>." in mail.html
+
+
+def test_a_value_among_arabic_words_is_kept_apart_from_them() -> None:
+    """Without the marks 2026-004711 would be shown as 004711-2026."""
+    mail = OURS.render("receipt", "ar", OURS.sample("receipt"))
+    for body in (mail.subject, mail.text):
+        assert "\u20682026-004711\u2069" in body
+
+
+@pytest.mark.parametrize(
+    ("locale", "day", "hour"),
+    [
+        ("en", "24 hours", "1 hour"),
+        ("de", "24 Stunden", "1 Stunde"),
+        ("ar", "24 ساعة", "ساعة واحدة"),
+    ],
 )
 def test_the_verification_mail_says_how_long_its_link_works(
     locale: str, day: str, hour: str
@@ -152,7 +216,9 @@ def test_the_verification_mail_says_how_long_its_link_works(
         assert day not in body
 
 
-@pytest.mark.parametrize(("locale", "said"), [("en", "10 minutes"), ("de", "10 Minuten")])
+@pytest.mark.parametrize(
+    ("locale", "said"), [("en", "10 minutes"), ("de", "10 Minuten"), ("ar", "10 دقائق")]
+)
 def test_the_verification_mail_shows_a_code_where_there_is_one(locale: str, said: str) -> None:
     sample = OURS.sample("verify_email")
     without = OURS.render("verify_email", locale, sample)
@@ -300,7 +366,10 @@ def test_the_variables_that_a_template_needs_are_found_in_its_source_and_in_all_
     ("source", "reason"),
     [
         ("{{ name }}", "render_error: welcome/en lacks name"),
-        ("{% if %}", "render_error: welcome/en/body.txt.j2, line 1"),
+        (
+            "{% no %}",
+            "render_error: welcome/en/body.txt.j2, line 1: Encountered unknown tag 'no'.",
+        ),
         ("{{ a.b }}", "render_error: welcome/en/body.txt.j2, line 1 (UndefinedError)"),
         ("{{ a + 1 }}", "render_error: welcome/en/body.txt.j2, line 1 (TypeError)"),
         (
@@ -360,13 +429,7 @@ def test_a_directory_of_ones_own_comes_before_the_shipped_one(tmp_path: Path) ->
     one(tmp_path, html="{% extends '_layout/body.html.j2' %}")
     both = Templates(tmp_path, SHIPPED)
     assert both.render("receipt", "en", {"total": "1"}).text == "ours 1"
-    assert both.names() == [
-        "account_exists",
-        "receipt",
-        "reset_password",
-        "verify_email",
-        "welcome",
-    ]
+    assert both.names() == [*OURS.names(), "welcome"]
     assert both.render("account_exists", "en", {}).subject == "You already have an account"
     assert Templates(tmp_path / "absent").names() == []
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 10_000
 
-_URL = re.compile(r"[^\W_][\w+.-]*://|\bwww\.\w|[^\W_]\.[^\W\d_][\w-]*[^\W_]/", re.IGNORECASE)
+_URL = re.compile(r"[\w+.-]://|\bwww\.\w|[^\W_]\.[^\W\d_][\w-]*[^\W_]/", re.IGNORECASE)
 _OTHER_DOTS = str.maketrans(dict.fromkeys("\u3002\uff61", "."))
 """Full stops of host names that NFKC leaves alone (UTS 46)."""
 
@@ -83,8 +83,10 @@ def read(text: str, file: str) -> Declaration:
 
 def holds_url(text: str) -> bool:
     """Whether a mail program could make a link of a part of text that leads somewhere certain."""
-    plain = unicodedata.normalize("NFKC", text).translate(_OTHER_DOTS)
-    return bool(_URL.search("".join(c for c in plain if unicodedata.category(c) != "Cf")))
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_OTHER_DOTS)
+        text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    return _URL.search(text) is not None
 
 
 def _declaration(content: Any) -> Declaration:

@@ -48,9 +48,8 @@ class Templates:
         return self.folders.locale_for(template, locale)
 
     def sample(self, template: str) -> dict[str, Any]:
-        """The parameters in template's sample.json, or else in the first of its samples."""
-        samples = self.samples(template)
-        return samples.get("sample.json") or next(iter(samples.values()))
+        """The parameters in the first of template's samples, which is sample.json."""
+        return next(iter(self.samples(template).values()))
 
     def samples(self, template: str) -> dict[str, dict[str, Any]]:
         """Parameters to try template with, by file name: sample.json, sample-<which>.json."""

@@ -18,7 +18,7 @@ FALLBACK_LOCALE = "en"
 
 SUBJECT, TEXT, HTML = FILES = ("subject.txt.j2", "body.txt.j2", "body.html.j2")
 DECLARATION = "template.json"
-_SAMPLES = ("sample.json", "sample-*.json")
+_SAMPLES = ("sample.json", "sample-*.json")  # shown in this order
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LOCALE = re.compile(r"[a-z]{2,8}([-_][a-z0-9]{1,8}){0,4}")
 
@@ -62,7 +62,7 @@ class Folders:
         """Parameters to try template with, by file name; the first directory's that has some."""
         self.locale_for(template, FALLBACK_LOCALE)
         for root in self._directories:
-            paths = sorted(path for name in _SAMPLES for path in (root / template).glob(name))
+            paths = [path for name in _SAMPLES for path in sorted((root / template).glob(name))]
             if paths:
                 return {path.name: self._sample(f"{template}/{path.name}") for path in paths}
         raise TemplateError("template_missing", f"{template}/sample.json")

@@ -96,7 +96,8 @@ class Sources:
             try:
                 tree = self.environment().parse(self._folders.source(name))
             except TemplateSyntaxError as error:
-                raise TemplateError("render_error", f"{name}, line {error.lineno}") from None
+                place = f"{name}, line {error.lineno}"
+                raise TemplateError("render_error", f"{place}: {error.message}") from None
             self._refuse_unknown(name, tree)
             references = list(meta.find_referenced_templates(tree))
             if None in references:

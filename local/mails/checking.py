@@ -1,0 +1,150 @@
+"""What of some templates would fail at its recipient, told now: file, line, sentence.
+
+Every template is rendered in every language from every sample, so a template without a sample, or
+with one that lacks a variable, is a fault too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from local.mails.inlining import InliningError, results
+from postlease.errors import TemplateError
+from postlease.rendering import FALLBACK_LOCALE, SHIPPED, Templates
+from postlease.rendering.folders import DECLARATION, FILES, SUBJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+    from typing import Any
+
+_PLACE = re.compile(r"(?P<file>[^\s,:]+), line (?P<line>\d+)(?:: | )?(?P<rest>.*)", re.DOTALL)
+_UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """What is wrong, and where; line is 0 for a file as a whole."""
+
+    file: str
+    line: int
+    sentence: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.sentence}"
+
+
+def check(folder: Path, senders: Collection[str]) -> list[Fault]:
+    """Each fault of the templates in folder once, by file and line.
+
+    senders are the addresses, in lower case, that mail may be from. What folder does not have
+    (the layout) is taken from the shipped templates.
+    """
+    templates = Templates(folder, SHIPPED)
+    faults = set(_stale(folder))
+    names = Templates(folder).names()
+    if not names:
+        faults.add(Fault(str(folder), 0, "there is no template here"))
+    for name in names:
+        found = _of_declaration(templates, name, senders) or _of_mails(templates, name)
+        faults |= {_with_path(fault, templates) for fault in found}
+    return sorted(faults)
+
+
+def _of_declaration(templates: Templates, name: str, senders: Collection[str]) -> list[Fault]:
+    if FALLBACK_LOCALE not in templates.locales(name):
+        return [Fault(name, 0, f"the language that others fall back to, {FALLBACK_LOCALE}, lacks")]
+    try:
+        sender = templates.declaration(name).sender
+    except TemplateError as error:
+        return [_fault(error)]
+    if sender and sender.address.lower() not in senders:
+        return [Fault(f"{name}/{DECLARATION}", 0, "the sender is not one of ALLOWED_SENDERS")]
+    return []
+
+
+def _of_mails(templates: Templates, name: str) -> Iterator[Fault]:
+    try:
+        samples = templates.samples(name)
+    except TemplateError as error:
+        yield _fault(error)
+        return
+    for locale in templates.locales(name):
+        try:
+            required = templates.required_variables(name, locale)
+        except TemplateError as error:
+            yield _fault(error)
+            continue
+        for sample, parameters in samples.items():
+            if missing := sorted(required - parameters.keys()):
+                for variable in missing:
+                    file, line = _first_use(templates, name, locale, variable)
+                    yield Fault(file, line, f"{sample} lacks {variable}")
+            else:
+                yield from _of_one(templates, name, locale, sample, parameters)
+
+
+def _of_one(
+    templates: Templates, name: str, locale: str, sample: str, parameters: dict[str, Any]
+) -> Iterator[Fault]:
+    place = f"{name}/{locale}/{SUBJECT}"
+    refused = list(templates.declaration(name).refusals(parameters))
+    for _, pointer, detail in refused:
+        yield Fault(f"{name}/{sample}", 0, f"{pointer.removeprefix('/parameters')}: {detail}")
+    if refused:
+        return
+    try:
+        json.dumps(parameters, allow_nan=False)
+        mail = templates.render(name, locale, parameters)
+    except ValueError:
+        yield Fault(f"{name}/{sample}", 0, "a number is not finite")
+        return
+    except TemplateError as error:
+        fault = _fault(error)
+        yield replace(fault, sentence=f"{fault.sentence}, with {sample}")
+        return
+    for file, text in zip(FILES, (mail.subject, mail.text, mail.html), strict=True):
+        if not text.strip():
+            yield Fault(f"{name}/{locale}/{file}", 0, f"nothing is written, with {sample}")
+    if _UNSENDABLE.search(mail.subject):
+        yield Fault(place, 0, f"a control character is in the subject, with {sample}")
+
+
+def _first_use(templates: Templates, name: str, locale: str, variable: str) -> tuple[str, int]:
+    from jinja2 import nodes  # noqa: PLC0415
+
+    for file in FILES:
+        for found, tree in templates.sources.trees(f"{name}/{locale}/{file}").items():
+            for node in tree.find_all(nodes.Name):
+                if node.name == variable and node.ctx == "load":
+                    return found, node.lineno
+    return f"{name}/{locale}", 0
+
+
+def _fault(error: TemplateError) -> Fault:
+    """A TemplateError's text taken apart: the file, the line, and what is wrong there."""
+    if match := _PLACE.fullmatch(error.detail):
+        return Fault(match["file"], int(match["line"]), match["rest"] or error.code)
+    file, _, rest = error.detail.partition(": " if ": " in error.detail else " ")
+    return Fault(
+        file, 0, rest or ("is missing" if error.code == "template_missing" else error.code)
+    )
+
+
+def _with_path(fault: Fault, templates: Templates) -> Fault:
+    path = templates.folders.path(fault.file)
+    return replace(fault, file=str(path)) if path else fault
+
+
+def _stale(folder: Path) -> Iterator[Fault]:
+    try:
+        for written in results(folder):
+            if not written.is_current:
+                yield Fault(str(written.path), 0, "is not what its source makes: make templates")
+    except InliningError as error:
+        file, _, rest = str(error).partition(": ")
+        yield Fault(file, 0, rest)

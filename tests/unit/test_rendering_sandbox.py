@@ -1,0 +1,79 @@
+"""Templates are code of the deployment; the sandbox is the fence behind the one who reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from postlease.errors import TemplateError
+from postlease.rendering import SHIPPED, Templates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ESCAPES = [
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ ''['__class__'] }}",
+    "{{ '' | attr('__class__') }}",
+    "{{ ['']  | map(attribute='__class__') | list }}",
+    "{{ '{0.__class__}'.format('') }}",
+    "{{ '{0.__class__}'.format_map({'0': ''}) }}",
+    "{{ ('{0.__class__.__init__.__globals__}' | safe).format(name) }}",
+    "{{ ['{0.__class__}'] | map('format', name) | list | string | replace('{0.__class__}', '') }}",
+    "{{ cycler.__init__.__globals__ }}",
+    "{{ lipsum.__globals__['os'] }}",
+    "{{ joiner.__init__.__globals__ }}",
+    "{{ namespace.__init__ }}",
+    "{{ self._TemplateReference__context }}",
+    "{{ self.__init__ }}",
+    "{% for x in (1,) %}{{ loop.__class__ }}{% endfor %}",
+    "{% macro m() %}{% endmacro %}{{ m.__class__ }}",
+    "{{ range.__class__ }}",
+    "{{ dict.__base__ }}",
+    "{{ name.__init_subclass__ }}",
+    "{{ items.append('x') }}",
+    "{{ items.clear() }}",
+    "{{ table.update(a=1) }}",
+    "{{ range(999999999) | list }}",
+]
+
+
+def template(root: Path, text: str, html: str = "x") -> Templates:
+    folder = root / "welcome" / "en"
+    folder.mkdir(parents=True)
+    for name, source in (("subject.txt", "x"), ("body.txt", text), ("body.html", html)):
+        (folder / f"{name}.j2").write_text(source, "utf-8")
+    return Templates(root, SHIPPED)
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_a_way_out_of_the_sandbox_leads_nowhere(tmp_path: Path, escape: str) -> None:
+    values = {"name": "Ada", "items": ["a"], "table": {}}
+    try:
+        shown = template(tmp_path, escape).render("welcome", "en", values).text
+    except TemplateError as error:
+        assert error.code == "render_error"  # noqa: PT017  either is right
+    else:
+        assert "class" not in shown
+        assert "function" not in shown
+        assert "method" not in shown
+    assert values == {"name": "Ada", "items": ["a"], "table": {}}
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.txt.j2", "/etc/hostname", "welcome/../../secret.txt.j2", "welcome//x", "."]
+)
+def test_a_template_draws_on_no_file_outside_of_its_directory(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.txt.j2").write_text("secret", "utf-8")
+    inner = tmp_path / "inner"
+    templates = template(inner, "{% include '" + name + "' %}")
+    with pytest.raises(TemplateError) as caught:
+        templates.render("welcome", "en", {})
+    assert caught.value.code == "template_missing"
+
+
+def test_no_mail_knows_the_environment_of_its_function(tmp_path: Path) -> None:
+    """What a template sees: the parameters, the language, and Jinja's own."""
+    seen = template(tmp_path, "{{ settings is defined }}{{ os is defined }}{{ locale }}")
+    assert seen.render("welcome", "en", {}).text == "FalseFalseen"
