@@ -326,6 +326,31 @@ def accepted_pairs() -> list[Choice]:
     return [Choice(*row) for row in all_pairs(*map(tuple, axes))]
 
 
+def refused_pairs() -> list[Choice]:
+    """Every value that must not be mailed, beside every value of each other axis."""
+    refused = {
+        "name": REFUSED_NAMES,
+        "subject": REFUSED_SUBJECTS,
+        "filename": REFUSED_FILENAMES,
+        "address": REFUSED_ADDRESSES,
+    }
+    every = {
+        "name": (*NAMES, *REFUSED_NAMES),
+        "subject": (*SUBJECTS, *REFUSED_SUBJECTS),
+        "filename": (*FILENAMES, *REFUSED_FILENAMES),
+        "address": (*ADDRESSES, *REFUSED_ADDRESSES),
+        "parameter": tuple(PARAMETERS),
+    }
+    return [
+        Choice(**{axis: value, other: beside})
+        for axis, values in refused.items()
+        for value in values
+        for other in every
+        if other != axis
+        for beside in every[other]
+    ]
+
+
 def each_once() -> list[Choice]:
     """Every value that can be mailed, in one row at least."""
     axes = [list(axis) for axis in (NAMES, SUBJECTS, FILENAMES, ADDRESSES, PARAMETERS)]
