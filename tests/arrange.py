@@ -19,6 +19,7 @@ LEASE = timedelta(seconds=45)
 NEEDED = timedelta(seconds=23)
 GRACE = timedelta(seconds=120)
 MAX_ATTEMPTS = 5
+ROOM = outbox.Room(24_000_000, alone=True)
 
 
 def enqueue(connection: Connection, number: int = 1, **arguments: Any) -> list[UUID]:
@@ -91,12 +92,14 @@ def claim(
     lease: timedelta = LEASE,
     floors: outbox.Floors | None = None,
     suspects: bool = False,
+    room: outbox.Room = ROOM,
 ) -> list[ClaimedMessage]:
     """Claim as a sweep does."""
     return outbox.claim(
         connection,
         claimant(owner, lease=lease),
         slots=slots,
+        room=room,
         floors=floors or outbox.Floors(),
         suspects=suspects,
     )

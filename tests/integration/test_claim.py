@@ -201,7 +201,9 @@ def test_a_closed_gate_lets_nothing_be_claimed(owner: Connection, application: C
     [message_id] = arrange.enqueue(owner)
     close_gate(owner)
     assert arrange.claim(application) == []
-    named = outbox.claim_named(application, arrange.claimant("worker-b"), [message_id])
+    named = outbox.claim_named(
+        application, arrange.claimant("worker-b"), [message_id], arrange.ROOM
+    )
     assert named == []
     assert arrange.row(owner, message_id)["attempt_count"] == 0
 
@@ -213,7 +215,7 @@ def test_an_open_gate_lets_everything_be_claimed(
     owner.execute("INSERT INTO postlease.provider_gates (provider) VALUES ('ses')")
     [claimed] = arrange.claim(application)
     assert claimed.claim.message_id == one
-    [named] = outbox.claim_named(application, arrange.claimant("worker-b"), [other])
+    [named] = outbox.claim_named(application, arrange.claimant("worker-b"), [other], arrange.ROOM)
     assert named.claim.message_id == other
 
 
@@ -221,7 +223,7 @@ def test_another_provider_s_gate_closes_nothing(owner: Connection, application: 
     one, other = arrange.enqueue(owner, 2)
     close_gate(owner, "smtp")
     assert [m.claim.message_id for m in arrange.claim(application)] == [one]
-    [named] = outbox.claim_named(application, arrange.claimant("worker-b"), [other])
+    [named] = outbox.claim_named(application, arrange.claimant("worker-b"), [other], arrange.ROOM)
     assert named.claim.message_id == other
 
 
@@ -286,16 +288,19 @@ def test_messages_are_claimed_by_name_once(
     """A doubled doorbell claims nothing, and what was not named is left alone."""
     one, other = arrange.enqueue(owner, 2)
     first, second = open_application(), open_application()
-    [named] = outbox.claim_named(first, arrange.claimant("worker-a"), [one])
+    [named] = outbox.claim_named(first, arrange.claimant("worker-a"), [one], arrange.ROOM)
     assert named.claim == Claim(one, "worker-a", 1)
-    assert outbox.claim_named(second, arrange.claimant("worker-b"), [one]) == []
+    assert outbox.claim_named(second, arrange.claimant("worker-b"), [one], arrange.ROOM) == []
     assert arrange.row(owner, other)["status"] == "pending"
 
 
 def test_naming_a_message_does_not_make_it_due(owner: Connection, application: Connection) -> None:
     [message_id] = arrange.enqueue(owner)
     arrange.age(owner, message_id, timedelta(hours=-1), "available_at")
-    assert outbox.claim_named(application, arrange.claimant("worker-a"), [message_id]) == []
+    assert (
+        outbox.claim_named(application, arrange.claimant("worker-a"), [message_id], arrange.ROOM)
+        == []
+    )
 
 
 def test_a_suspect_is_not_claimed_by_name(owner: Connection, application: Connection) -> None:
@@ -303,4 +308,7 @@ def test_a_suspect_is_not_claimed_by_name(owner: Connection, application: Connec
     arrange.claim(application)
     arrange.end_lease(owner, message_id)
     arrange.reap(application)
-    assert outbox.claim_named(application, arrange.claimant("worker-b"), [message_id]) == []
+    assert (
+        outbox.claim_named(application, arrange.claimant("worker-b"), [message_id], arrange.ROOM)
+        == []
+    )

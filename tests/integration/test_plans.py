@@ -137,6 +137,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         {SUSPECTS, "Tid Scan"},
     ),
     "suspects due": (outbox.suspects_due, {SUSPECTS}),
+    "held up": (lambda c: outbox.held_up(c, arrange.ROOM), {UNFINISHED}),
     "authorize": (
         lambda c: arrange.authorize(
             c, *CLAIMS, addressees=(outbox.Addressee(bytes(32), is_to=True),)

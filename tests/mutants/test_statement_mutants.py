@@ -21,6 +21,7 @@ from tests.mutants.promises import arguments_of, load, passes
 __all__ = ["bucket", "told_us"]  # fixtures
 
 CLAIMING = "postlease.outbox.claiming"
+LOOKING = "postlease.outbox.looking"
 DISPATCHING = "postlease.outbox.dispatching"
 RECORDING = "postlease.outbox.recording"
 REAPING = "postlease.outbox.reaping"
@@ -123,13 +124,13 @@ MUTANTS = [
         "attempt_count = m.attempt_count",
     ),
     Mutant(
-        CLAIMING,
+        LOOKING,
         "SUSPECTS_DUE",
         "AND m.status = 'pending'",
         "test_claim.test_what_a_lost_worker_held_is_claimed_alone",
     ),
     Mutant(
-        CLAIMING,
+        LOOKING,
         "SUSPECTS_DUE",
         "AND m.reaped_count > 0",
         "test_claim.test_an_ordinary_message_is_no_suspect",
@@ -445,6 +446,123 @@ MUTANTS = [
         "CLAIM_NAMED",
         "AND m.reaped_count = 0",
         "test_claim.test_a_suspect_is_not_claimed_by_name",
+    ),
+    # room for attachments
+    *(
+        Mutant(CLAIMING, statement, fragment, f"test_room.{test}", replacement)
+        for statement, fragment, replacement, test in (
+            (
+                "CLAIM",
+                "WHERE summed.total <= %(room)s::bigint\n       OR",
+                "WHERE",
+                "test_a_claim_takes_the_first_ones_that_fit_together",
+            ),
+            (
+                "CLAIM",
+                "summed.total <= %(room)s::bigint",
+                "true",
+                "test_a_claim_takes_the_first_ones_that_fit_together",
+            ),
+            (
+                "CLAIM",
+                "WHERE summed.total <= %(room)s::bigint",
+                "WHERE summed.bytes <= %(room)s::bigint",
+                "test_a_claim_takes_the_first_ones_that_fit_together",
+            ),
+            (
+                "CLAIM",
+                "summed.total <= %(room)s::bigint",
+                "summed.total <= %(room)s::bigint OR summed.bytes = 0",
+                "test_what_does_not_fit_is_waited_for_by_all_behind_it",
+            ),
+            (
+                "CLAIM",
+                "OVER (ORDER BY due.priority, due.available_at, due.id)",
+                "OVER (PARTITION BY due.priority ORDER BY due.available_at, due.id)",
+                "test_what_does_not_fit_is_waited_for_by_all_behind_it",
+            ),
+            (
+                "CLAIM",
+                "OVER (ORDER BY due.priority, ",
+                "OVER (ORDER BY ",
+                "test_room_is_given_in_the_order_of_urgency_and_of_waiting",
+            ),
+            (
+                "CLAIM",
+                "due.priority, due.available_at, due.id",
+                "due.priority, due.id",
+                "test_room_is_given_in_the_order_of_urgency_and_of_waiting",
+            ),
+            (
+                "CLAIM",
+                "OR (summed.total = summed.bytes AND %(alone)s)",
+                "",
+                "test_what_is_larger_than_any_room_is_claimed_alone",
+            ),
+            (
+                "CLAIM",
+                "summed.total = summed.bytes AND %(alone)s",
+                "%(alone)s",
+                "test_what_is_larger_than_any_room_is_claimed_alone",
+            ),
+            (
+                "CLAIM",
+                "summed.total = summed.bytes AND %(alone)s",
+                "summed.total = summed.bytes",
+                "test_what_is_larger_than_any_room_is_claimed_alone",
+            ),
+            (
+                "CLAIM",
+                "SELECT fitting.tid FROM fitting",
+                "SELECT due.tid FROM due",
+                "test_what_does_not_fit_is_waited_for_by_all_behind_it",
+            ),
+            (
+                "CLAIM_NAMED",
+                "summed.total <= %(room)s::bigint",
+                "true",
+                "test_a_claim_by_name_takes_what_fits",
+            ),
+            (
+                "CLAIM_NAMED",
+                " AND %(alone)s",
+                "",
+                "test_a_claim_by_name_takes_what_is_larger_than_any_room_alone",
+            ),
+            (
+                "CLAIM_PROBE",
+                "OR (summed.total = summed.bytes AND %(alone)s)",
+                "",
+                "test_a_probe_may_be_of_any_size",
+            ),
+        )
+    ),
+    *(
+        Mutant(LOOKING, "HELD_UP", fragment, f"test_room.{test}", replacement)
+        for fragment, replacement, test in (
+            (
+                "AND m.attachment_bytes > %(room)s",
+                "AND m.attachment_bytes >= %(room)s",
+                "test_among_those_that_do_not_fit_the_one_that_waits_longest_is_held_up",
+            ),
+            (
+                "ORDER BY m.available_at, m.id",
+                "ORDER BY m.priority, m.available_at, m.id",
+                "test_among_those_that_do_not_fit_the_one_that_waits_longest_is_held_up",
+            ),
+            *(
+                (
+                    fragment,
+                    "",
+                    "test_nobody_is_held_up_who_is_not_due_or_no_longer_waits_or_cost_a_worker",
+                )
+                for fragment in (
+                    "AND m.status = 'pending'",
+                    "AND m.available_at <= now()",
+                    "AND m.reaped_count = 0",
+                )
+            ),
+        )
     ),
     # asking again under the same key
     *(

@@ -91,6 +91,7 @@ def test_what_need_not_be_set_has_its_documented_default() -> None:
     assert settings.signup_cooldown == timedelta(seconds=60)
     assert settings.idempotency_lifetime == DAY
     assert settings.retention == 90 * DAY
+    assert settings.attachment_bytes_in_flight == 24_000_000
 
 
 def test_what_is_set_is_what_is_read() -> None:
@@ -102,6 +103,7 @@ def test_what_is_set_is_what_is_read() -> None:
             "SES_CONFIGURATION_SET": "set",
             "TEMPLATES_DIRECTORY": "/opt/templates",
             "SEND_SLOTS": "20",
+            "ATTACHMENT_BYTES_IN_FLIGHT": "9000000",
             "SENDS_PER_SECOND": "14",
             "MAX_ATTEMPTS": "7",
         }
@@ -117,6 +119,7 @@ def test_what_is_set_is_what_is_read() -> None:
     assert settings.ses_configuration_set == "set"
     assert settings.templates_directory == "/opt/templates"
     assert (settings.send_slots, settings.max_attempts) == (20, 7)
+    assert settings.attachment_bytes_in_flight == 9_000_000
     assert settings.sends_per_second == 14
 
 
@@ -242,6 +245,7 @@ def test_a_public_address_ends_without_a_slash(url: str, read: str) -> None:
     [
         ("SEND_SLOTS", 1, 1_000),
         ("MAX_ATTEMPTS", 1, 20),
+        ("ATTACHMENT_BYTES_IN_FLIGHT", 1, 999_999_999),
         ("SENDS_PER_SECOND", 0, 100_000),
         *((name, 0, 1_000_000) for name in LIMITS),
     ],

@@ -127,6 +127,7 @@ class Settings:
     templates_directory: str | None
     times: TimeRules
     send_slots: int
+    attachment_bytes_in_flight: int
     sends_per_second: int | None
     max_attempts: int
     verify_token_lifetime: timedelta
@@ -313,6 +314,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         templates_directory=read.optional("TEMPLATES_DIRECTORY"),
         times=_read_times(read, stage=stage),
         send_slots=read.number("SEND_SLOTS", 10, low=1, high=1_000),
+        attachment_bytes_in_flight=read.number(
+            "ATTACHMENT_BYTES_IN_FLIGHT", 24_000_000, low=1, high=999_999_999
+        ),
         sends_per_second=read.number("SENDS_PER_SECOND", 0, low=0, high=100_000) or None,
         max_attempts=read.number("MAX_ATTEMPTS", 5, low=1, high=20),
         verify_token_lifetime=read.seconds("VERIFY_TOKEN_SECONDS", 86_400, low=3_600),

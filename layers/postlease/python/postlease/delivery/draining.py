@@ -31,12 +31,19 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 _SUSPECT_TURN_SECONDS = 10.0
 
+_HELD_UP_SECONDS = 10.0
+"""How often a run with attachments in flight looks for what waits longest for room. Behind a large
+message its own class waits; the classes before it would take the room again and again."""
+
 _DRAIN_SECONDS = 5.0
 """How long a run holds its breath for a message that must go alone: one call, or a record, that
 takes longer must not keep the others waiting."""
 
 _PROBE_TRIES = 5
 """Messages that one probe may use up without a call: after that the next interval probes."""
+
+
+_NONE = outbox.Room(0, alone=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,10 @@ class Drain:
         self._times = times
         self._worker = worker
         self._floors = outbox.Floors()
-        self._slots = Slots(settings.send_slots)
+        self._slots = Slots(settings.send_slots, settings.attachment_bytes_in_flight)
         self._suspects_at = 0.0
+        self._held_up: outbox.HeldUp | None = None
+        self._held_up_at = time.monotonic()
 
     def run(self) -> None:
         """Claim and send until nothing is due and lingering is over, or the time is short.
@@ -106,14 +115,22 @@ class Drain:
         with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
             while left and self._has_time():
                 slots = self._slots.gather()
+                named, room = left[:slots], self._slots.room
                 try:
-                    self._start_named(threads, left[:slots])
+                    started = self._start_named(threads, named, room)
                 except UnavailableError as error:
                     self._claims.discard()
                     self._tally.count("database_unavailable")
                     logger.warning("claiming failed", extra={"reason": str(error)})
                     break
                 left = left[slots:]
+                if room.alone and not any(map(_held, started)):
+                    continue
+                # Perhaps there was no room: they come again behind the others.
+                claimed = {message.claim.message_id for message in started}
+                left += [message_id for message_id in named if message_id not in claimed]
+                if not started:
+                    self._slots.wait(_POLL_SECONDS)
         self._tally.unseen.update(left)
 
     def _turn(self, threads: ThreadPoolExecutor) -> bool:
@@ -123,7 +140,11 @@ class Drain:
             if self._suspect_turn(threads, every=every):
                 return True
             slots = self._gatekeeper.appetite(self._slots.gather())
-            return slots > 0 and (self._start(threads, slots) or self._probe_turn(threads))
+            return slots > 0 and (
+                self._held_up_turn(threads)
+                or self._start(threads, slots)
+                or self._probe_turn(threads)
+            )
         except UnavailableError as error:
             # A restart of the server is over soon; whoever lingers can wait for it.
             self._claims.discard()
@@ -171,6 +192,17 @@ class Drain:
                 return True
         return False
 
+    def _held_up_turn(self, threads: ThreadPoolExecutor) -> bool:
+        """What waits longest for room gets it before anything else that needs some."""
+        now, room = time.monotonic(), self._slots.room
+        if not self._held_up and not room.alone and now - self._held_up_at >= _HELD_UP_SECONDS:
+            self._held_up_at = now
+            self._held_up = outbox.held_up(self._claims.connection(), room)
+        if not self._held_up or not room.takes(self._held_up.size) or not self._has_time():
+            return False
+        message_id, self._held_up = self._held_up.message_id, None
+        return bool(self._start_named(threads, [message_id], room))
+
     def _start(self, threads: ThreadPoolExecutor, slots: int, *, suspects: bool = False) -> bool:
         """Claim up to slots messages and put each on a thread; False if nothing was claimed."""
         if not self._has_time():
@@ -180,16 +212,21 @@ class Drain:
             self._claims.connection(),
             self._claimant(),
             slots=slots,
+            room=_NONE if self._held_up else self._slots.room,
             floors=self._floors,
             suspects=suspects,
         )
         self._launch(threads, messages, asked_at)
         return bool(messages)
 
-    def _start_named(self, threads: ThreadPoolExecutor, ids: Sequence[UUID]) -> None:
+    def _start_named(
+        self, threads: ThreadPoolExecutor, ids: Sequence[UUID], room: outbox.Room
+    ) -> list[ClaimedMessage]:
+        """Claim those of ids that are due and that there is room for, and put each on a thread."""
         asked_at = time.monotonic()
-        messages = outbox.claim_named(self._claims.connection(), self._claimant(), ids)
+        messages = outbox.claim_named(self._claims.connection(), self._claimant(), ids, room)
         self._launch(threads, messages, asked_at)
+        return messages
 
     def _launch(
         self, threads: ThreadPoolExecutor, messages: Sequence[ClaimedMessage], asked_at: float
@@ -197,7 +234,7 @@ class Drain:
         """Put each message on a thread of its own. asked_at: the monotonic second of the claim."""
         lease_ends_at = asked_at + self._settings.times.lease.total_seconds()
         deadline = Deadline(lease_ends_at, self._times.invocation_ends_at)
-        self._slots.take(len(messages))
+        self._slots.take(len(messages), sum(map(_held, messages)))
         self._tally.count("claimed", len(messages))
         turns = self._turns(messages, deadline, asked_at)
         return [
@@ -233,7 +270,7 @@ class Drain:
         try:
             return self._sender.send(message, deadline, turn)
         finally:
-            self._slots.give_back()
+            self._slots.give_back(_held(message))
 
     def _has_time(self) -> bool:
         needed = self._settings.times.needed_to_start.total_seconds()
@@ -241,3 +278,8 @@ class Drain:
 
     def _lingers(self) -> bool:
         return time.monotonic() < self._times.linger_until
+
+
+def _held(message: ClaimedMessage) -> int:
+    """Bytes of its attachments, as they lie in the storage."""
+    return sum(attachment.size for attachment in message.attachments)

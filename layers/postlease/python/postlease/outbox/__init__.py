@@ -3,6 +3,9 @@
     accepting    messages are born for the API's signed callers
     enqueueing   a message is born, or replaced by a newer one
     claiming     pending -> sending, for the holder of a lease
+    claimed_rows a claim's rows as values
+    floors       how far a run has claimed
+    looking      what waits to be claimed
     dispatching  the last check of eligibility, and the mark that the call may leave
     recording    sending -> what the attempt made of it, fenced by the claim
     settling     what the provider's own event proves, ahead of or behind its record
@@ -17,15 +20,7 @@ in id order first; only claim, reaper and retention skip what is locked.
 """
 
 from postlease.outbox.accepting import Accepted, enqueue_for
-from postlease.outbox.claiming import (
-    Claimant,
-    Floors,
-    claim,
-    claim_named,
-    claim_probe,
-    suspects_due,
-    waiting,
-)
+from postlease.outbox.claiming import Claimant, Room, claim, claim_named, claim_probe
 from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
 from postlease.outbox.enqueueing import (
     enqueue,
@@ -33,8 +28,11 @@ from postlease.outbox.enqueueing import (
     rehearse_supersede,
     supersede,
     supersede_notes,
+    take_place,
 )
 from postlease.outbox.finding import MessageState, Wanted, find, search
+from postlease.outbox.floors import Floors
+from postlease.outbox.looking import HeldUp, held_up, suspects_due, waiting
 from postlease.outbox.operating import (
     CancelWord,
     ResolveWord,
@@ -75,10 +73,12 @@ __all__ = [
     "ClassBacklog",
     "EventState",
     "Floors",
+    "HeldUp",
     "MessageState",
     "Reaped",
     "ResolveWord",
     "RetryWord",
+    "Room",
     "Terms",
     "Verdict",
     "Wanted",
@@ -97,6 +97,7 @@ __all__ = [
     "expire_waiting",
     "find",
     "finished_lately",
+    "held_up",
     "purge",
     "reap_dispatched",
     "reap_keyed",
@@ -111,5 +112,6 @@ __all__ = [
     "supersede",
     "supersede_notes",
     "suspects_due",
+    "take_place",
     "waiting",
 ]

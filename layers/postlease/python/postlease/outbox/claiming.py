@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString
-from uuid import UUID
+from typing import TYPE_CHECKING, LiteralString
 
 from postlease.database import translated_errors
-from postlease.model import AttachmentReference, Claim, ClaimedMessage, TokenFacts
+from postlease.outbox.claimed_rows import claimed_message
+from postlease.outbox.floors import Floors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
+    from uuid import UUID
 
-    from postlease.database import Connection, Row
-
-_START = ("-infinity", UUID(int=0))
-_FULL_LOOK_SECONDS = 5.0
+    from postlease.database import Connection
+    from postlease.model import ClaimedMessage
 
 # Three probes in the order of the classes, each an equality on priority, so that neither history
 # nor far-future rows of another class are read. The floors skip entries that are dead but not yet
 # vacuumed. The ctid array keeps the planner from joining its way into claiming more than asked.
 _DUE: LiteralString = """-- outbox.claim
 WITH due AS MATERIALIZED (
-    SELECT picked.tid
+    SELECT picked.*
     FROM (VALUES
         (0::smallint, '-infinity'::timestamptz, '00000000-0000-0000-0000-000000000000'::uuid),
         (50::smallint, %(floor_50_at)s::timestamptz, %(floor_50_id)s::uuid),
         (100::smallint, %(floor_100_at)s::timestamptz, %(floor_100_id)s::uuid)
     ) AS class (priority, floor_at, floor_id)
     CROSS JOIN LATERAL (
-        SELECT m.ctid AS tid
+        SELECT m.ctid AS tid, m.priority, m.available_at, m.id, m.attachment_bytes AS bytes
         FROM postlease.email_messages AS m
         WHERE m.finished_at IS NULL
           AND m.priority = class.priority
@@ -53,7 +51,7 @@ WITH due AS MATERIALIZED (
 # claim now: due, open to all, and not known to have cost a worker.
 _NAMED: LiteralString = """-- outbox.claim_named
 WITH due AS MATERIALIZED (
-    SELECT m.ctid AS tid
+    SELECT m.ctid AS tid, m.priority, m.available_at, m.id, m.attachment_bytes AS bytes
     FROM postlease.email_messages AS m
     WHERE m.id = ANY (%(ids)s::uuid[])
       AND m.available_at <= now()
@@ -71,10 +69,10 @@ WITH due AS MATERIALIZED (
 # just been put off, so no number of messages with troubles of their own can keep the gate closed.
 _LONGEST_DUE: LiteralString = """-- outbox.claim_probe
 WITH due AS MATERIALIZED (
-    SELECT picked.tid
+    SELECT picked.*
     FROM (VALUES (0::smallint), (50::smallint), (100::smallint)) AS class (priority)
     CROSS JOIN LATERAL (
-        SELECT m.ctid AS tid, m.available_at, m.id
+        SELECT m.ctid AS tid, m.priority, m.available_at, m.id, m.attachment_bytes AS bytes
         FROM postlease.email_messages AS m
         WHERE m.finished_at IS NULL
           AND m.priority = class.priority
@@ -90,14 +88,26 @@ WITH due AS MATERIALIZED (
     LIMIT 1
 )"""
 
-_TAKE: LiteralString = """, claimed AS (
+# Attachments are held in memory from the claim to the answer. Only so many messages are taken, from
+# the most urgent on, as fit into the room that is left: whoever does not fit is waited for by all
+# behind it, so that no stream of small ones passes a large one. One that fits nowhere goes alone.
+_TAKE: LiteralString = """, fitting AS (
+    SELECT summed.tid
+    FROM (
+        SELECT due.tid, due.bytes,
+               sum(due.bytes) OVER (ORDER BY due.priority, due.available_at, due.id) AS total
+        FROM due
+    ) AS summed
+    WHERE summed.total <= %(room)s::bigint
+       OR (summed.total = summed.bytes AND %(alone)s)
+), claimed AS (
     UPDATE postlease.email_messages AS m
     SET status = 'sending',
         lease_owner = %(owner)s,
         claimed_at = now(),
         lease_expires_at = now() + %(lease)s::interval,
         attempt_count = m.attempt_count + 1
-    WHERE m.ctid = ANY (ARRAY(SELECT due.tid FROM due)) AND m.status = 'pending'
+    WHERE m.ctid = ANY (ARRAY(SELECT fitting.tid FROM fitting)) AND m.status = 'pending'
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
@@ -122,65 +132,24 @@ CLAIM: LiteralString = _DUE + _TAKE
 CLAIM_NAMED: LiteralString = _NAMED + _TAKE
 CLAIM_PROBE: LiteralString = _LONGEST_DUE + _TAKE
 
-SUSPECTS_DUE: LiteralString = """-- outbox.suspects_due
-SELECT EXISTS (
-    SELECT FROM postlease.email_messages AS m
-    WHERE m.finished_at IS NULL
-      AND m.reaped_count > 0
-      AND m.status = 'pending'
-      AND m.available_at <= now()
-) AS due
-"""
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more bytes of attachments a run may hold. alone: it holds none yet."""
+
+    bytes: int
+    alone: bool
+
+    def takes(self, size: int) -> bool:
+        """Whether so many bytes may be claimed: what is too large for any room goes alone."""
+        return size <= self.bytes or self.alone
+
+    def parameters(self) -> dict[str, object]:
+        """Its part of a claim's parameters."""
+        return {"room": self.bytes, "alone": self.alone}
 
 
-WAITING: LiteralString = """-- outbox.waiting
-SELECT EXISTS (
-    SELECT FROM postlease.email_messages AS m
-    WHERE m.finished_at IS NULL
-      AND m.status = 'pending'
-      AND m.available_at <= now()
-) AS waiting
-"""
-
-
-class Floors:
-    """How far each class but auth has been claimed, so that a claim starts behind dead entries.
-
-    A look from the start is due every five seconds: it finds late commits, retries and what a
-    reaper gave back.
-    """
-
-    def __init__(self) -> None:
-        self._positions: dict[int, tuple[datetime | str, UUID]] = {}
-        self._reset_at = time.monotonic()
-
-    def at_start(self) -> bool:
-        """Whether the next claim looks at everything that is due."""
-        if time.monotonic() - self._reset_at >= _FULL_LOOK_SECONDS:
-            self.reset()
-        return not self._positions
-
-    def reset(self) -> None:
-        """Let the next claim look from the start."""
-        self._positions.clear()
-        self._reset_at = time.monotonic()
-
-    def advance(self, messages: list[ClaimedMessage]) -> None:
-        """Note the last claimed position of each class; auth mail has no floor."""
-        for message in messages:
-            if message.priority:
-                self._positions[message.priority] = (message.available_at, message.claim.message_id)
-
-    def parameters(self) -> dict[str, datetime | str | UUID]:
-        """The positions as the claim's parameters."""
-        at_50, id_50 = self._positions.get(50, _START)
-        at_100, id_100 = self._positions.get(100, _START)
-        return {
-            "floor_50_at": at_50,
-            "floor_50_id": id_50,
-            "floor_100_at": at_100,
-            "floor_100_id": id_100,
-        }
+_ALONE = Room(0, alone=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,19 +176,22 @@ def claim(
     claimant: Claimant,
     *,
     slots: int,
+    room: Room,
     floors: Floors,
     suspects: bool = False,
 ) -> list[ClaimedMessage]:
     """Lease up to slots due messages to claimant, most urgent first, and commit.
 
     The attempt is spent here, before anything is sent: a message that kills its sender ends up
-    failed, not looping. suspects claims the messages that a lost worker held before instead of all
-    others; claim those one at a time with nothing else in flight. An empty list means that nothing
-    is due, somebody else has it, or the provider's gate is closed.
+    failed, not looping. Attachments for which there is no room are left, and all that comes behind
+    them. suspects claims the messages that a lost worker held before instead of all others; claim
+    those one at a time with nothing else in flight. An empty list means that nothing is due,
+    somebody else has it, there is no room, or the provider's gate is closed.
     """
     from_start = suspects or floors.at_start()
     parameters = {
         **claimant.parameters(),
+        **room.parameters(),
         "slots": slots,
         "suspects": suspects,
         **(Floors() if suspects else floors).parameters(),
@@ -246,6 +218,7 @@ def claim_probe(
         for suspects in (False, True):
             parameters = {
                 **claimant.parameters(),
+                **_ALONE.parameters(),
                 "suspects": suspects,
                 "avoid": left_out,
             }
@@ -255,10 +228,18 @@ def claim_probe(
 
 
 def claim_named(
-    connection: Connection, claimant: Claimant, ids: Sequence[UUID]
+    connection: Connection, claimant: Claimant, ids: Sequence[UUID], room: Room
 ) -> list[ClaimedMessage]:
-    """Lease those of ids that are due, and commit. What somebody else has is left out, quietly."""
-    parameters = {**claimant.parameters(), "ids": list(ids), "slots": len(ids)}
+    """Lease those of ids that are due, and commit. What somebody else has is left out, quietly.
+
+    So is what there is no room for.
+    """
+    parameters = {
+        **claimant.parameters(),
+        **room.parameters(),
+        "ids": list(ids),
+        "slots": len(ids),
+    }
     return _run(connection, CLAIM_NAMED, claimant, parameters)
 
 
@@ -270,64 +251,7 @@ def _run(
 ) -> list[ClaimedMessage]:
     with translated_errors():
         rows = connection.execute(statement, parameters).fetchall()
-    messages = [_claimed(row, claimant.owner) for row in rows]
+    messages = [claimed_message(row, claimant.owner) for row in rows]
     # RETURNING has no order of its own.
     messages.sort(key=lambda m: (m.priority, m.available_at, m.claim.message_id))
     return messages
-
-
-def suspects_due(connection: Connection) -> bool:
-    """Whether a message waits that a lost worker held before."""
-    with translated_errors():
-        row = connection.execute(SUSPECTS_DUE).fetchone()
-    return bool(row and row["due"])
-
-
-def waiting(connection: Connection) -> bool:
-    """Whether any message is due, whatever keeps it from being claimed."""
-    with translated_errors():
-        row = connection.execute(WAITING).fetchone()
-    return bool(row and row["waiting"])
-
-
-def _claimed(row: Row, owner: str) -> ClaimedMessage:
-    return ClaimedMessage(
-        claim=Claim(row["id"], owner, row["attempt_count"]),
-        priority=row["priority"],
-        available_at=row["available_at"],
-        created_at=row["created_at"],
-        lease_expires_at=row["lease_expires_at"],
-        template=row["template"],
-        locale=row["locale"],
-        delivery=row["delivery"],
-        retry_count=row["retry_count"],
-        attempts_left=row["attempts_left"],
-        counted_attempts=row["counted_attempts"],
-        parameters_json=row["parameters"],
-        to_addresses=tuple(row["to_addresses"]),
-        cc_addresses=tuple(row["cc_addresses"]),
-        bcc_addresses=tuple(row["bcc_addresses"]),
-        recipient_names=row["recipient_names"],
-        from_address=row["from_address"],
-        reply_to=row["reply_to"],
-        tags=row["tags"],
-        token=_token(row),
-        attachments=tuple(_attachment(entry) for entry in row["attachments"] or ()),
-    )
-
-
-def _token(row: Row) -> TokenFacts | None:
-    if row["token_id"] is None:
-        return None
-    return TokenFacts(
-        id=row["token_id"],
-        user_id=row["user_id"],
-        purpose=row["purpose"],
-        version=row["version"],
-        key_id=row["key_id"],
-        token_hash=row["token_hash"],
-    )
-
-
-def _attachment(entry: dict[str, Any]) -> AttachmentReference:
-    return AttachmentReference(**entry | {"sha256": bytes.fromhex(entry["sha256"])})
