@@ -216,14 +216,15 @@ def test_a_declaration_that_says_something_else_is_refused_with_its_place(
 
 
 def test_a_template_may_have_a_sender_and_a_reply_to_of_its_own(tmp_path: Path) -> None:
-    declared = {"from": '"Ada, Inc." <shop@example.com>', "reply_to": "care@example.com"}
+    declared = {"from": '"Ada, Inc." <shop@example.com>', "reply_to": "Care <care@example.com>"}
     declaration = welcome(tmp_path, declared).declaration("welcome")
     assert declaration.sender is not None
     assert (declaration.sender.name, declaration.sender.address) == (
         "Ada, Inc.",
         "shop@example.com",
     )
-    assert declaration.reply_to == "care@example.com"
+    assert declaration.reply_to is not None
+    assert (declaration.reply_to.name, declaration.reply_to.address) == ("Care", "care@example.com")
 
 
 def test_our_own_links_are_declared_and_nothing_else_of_the_account_s_mails_may_hold_one() -> None:
@@ -236,3 +237,22 @@ def test_our_own_links_are_declared_and_nothing_else_of_the_account_s_mails_may_
         for name in declared[template]
         if declared[template][name].url
     } == {(name, "link") for name in ("invitation", "reset_password", "verify_email")}
+
+
+@pytest.mark.parametrize(
+    ("value", "detail"),
+    [
+        (" \t\n", "the subject would be empty"),
+        ("a\u2028b", "the subject would hold a control character or a line separator"),
+        ("a\x0bb", "the subject would hold a control character or a line separator"),
+        ("a\x85b", "the subject would hold a control character or a line separator"),
+    ],
+)
+def test_parameters_that_leave_no_subject_are_refused(
+    tmp_path: Path, value: str, detail: str
+) -> None:
+    """MIM-03, MIM-04: what would fail when it is sent is told when it is asked for."""
+    templates = welcome(tmp_path)
+    (tmp_path / "welcome" / "en" / "subject.txt.j2").write_text("{{ name }}\n")
+    assert refusals(templates, name=value) == [("/parameters", detail)]
+    assert refusals(templates, name="a\nBcc: b\r\n") == []

@@ -112,7 +112,10 @@ def test_a_message_that_renders_otherwise_meanwhile_is_not_sent_twice(
     resend: ResendServer,
     environment: Callable[..., None],
 ) -> None:
-    """The same key with another body says that the first one was accepted."""
+    """TPL-03: the same key with another body says that the first one was accepted.
+
+    What that one was rendered from is not known, so no version is recorded.
+    """
     [message_id] = arrange.enqueue(owner)
     resend.plan.append(LOST)
     sweeps.run()
@@ -123,6 +126,7 @@ def test_a_message_that_renders_otherwise_meanwhile_is_not_sent_twice(
     assert len(resend.mails) == 1
     stored = arrange.row(owner, message_id)
     assert stored["provider_message_id"] == f"resend-key:{message_id}"
+    assert stored["template_version"] is None
 
 
 def test_the_reaper_asks_nobody_again_who_keeps_no_keys(

@@ -202,9 +202,13 @@ class OutgoingMail:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The provider took the message and named it."""
+    """The provider took the message and named it.
+
+    is_earlier: it took an earlier attempt's mail, which need not be the one of this attempt.
+    """
 
     provider_message_id: str
+    is_earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)

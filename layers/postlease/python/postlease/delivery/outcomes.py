@@ -75,13 +75,14 @@ def settle(
     the reaper settles it, and never a guess. chance in [0, 1) spreads the waits.
     """
     match outcome:
-        case Accepted(provider_message_id):
+        case Accepted(provider_message_id, is_earlier):
             return Settlement(
                 message.claim,
                 "sent",
                 "accepted",
                 provider_message_id=provider_message_id,
-                template_version=template_version,
+                # What an earlier attempt's mail was rendered from is not known: no version is told.
+                template_version=None if is_earlier else template_version,
             )
         case Rejected(code):
             return failed(message.claim, "rejected", outcome="rejected", code=code)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.model import ClaimedMessage
-    from postlease.rendering import Templates
+    from postlease.rendering import Declaration, Templates
 
 _HOUR = timedelta(hours=1)
 _MINUTE = timedelta(minutes=1)
@@ -62,8 +62,8 @@ class Preparer:
 
         Raises TemplateError and AttachmentError (permanent), UnavailableError (storage or secrets
         do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made),
-        InvalidInputError and SenderNotAllowedError (the message's own sender, or whom to reply to,
-        cannot be used), FilenameForbiddenError (no provider carries such a file).
+        InvalidInputError and SenderNotAllowedError (the sender, or whom to reply to, of the message
+        or its template cannot be used), FilenameForbiddenError (no provider carries such a file).
         """
         if any(mime.is_forbidden_filename(one.filename) for one in message.attachments):
             raise FilenameForbiddenError
@@ -81,7 +81,8 @@ class Preparer:
             parameters["valid_hours"] = lifetime // _HOUR
             parameters["valid_minutes"] = lifetime // _MINUTE
         rendered = self._templates.render(message.template, message.locale, parameters)
-        sender = self._sender(message)
+        declared = self._templates.declaration(message.template)
+        sender = self._sender(message, declared)
         envelope = Envelope(
             sender.address, message.to_addresses, message.cc_addresses, message.bcc_addresses
         )
@@ -94,7 +95,7 @@ class Preparer:
             attempt=claim.attempt,
             # The moment of the claim on the database's clock.
             sent_at=message.lease_expires_at - self._settings.times.lease,
-            shown=Addressing(sender.name, message.recipient_names, _reply_to(message)),
+            shown=Addressing(sender.name, message.recipient_names, _reply_to(message, declared)),
         )
         digests = self._digests(envelope)
         return PreparedMail(
@@ -117,10 +118,13 @@ class Preparer:
             digests=digests,
         )
 
-    def _sender(self, message: ClaimedMessage) -> addresses.Sender:
-        if message.from_address is None:
+    def _sender(self, message: ClaimedMessage, declared: Declaration) -> addresses.Sender:
+        """The message's own, or else its template's, or else the deployment's."""
+        sender = declared.sender
+        if message.from_address is not None:
+            sender = addresses.parse_sender(message.from_address, pointer="/from_address")
+        if sender is None:
             return addresses.Sender(self._settings.from_name, self._settings.from_address)
-        sender = addresses.parse_sender(message.from_address, pointer="/from_address")
         if sender.address.lower() not in self._settings.allowed_senders:
             raise SenderNotAllowedError
         return sender
@@ -139,11 +143,11 @@ class Preparer:
         return {address: suppression.digest(pepper, address) for address in envelope.recipients}
 
 
-def _reply_to(message: ClaimedMessage) -> Mailbox | None:
-    if message.reply_to is None:
-        return None
-    parsed = addresses.parse_sender(message.reply_to, pointer="/reply_to")
-    return Mailbox(parsed.name, parsed.address)
+def _reply_to(message: ClaimedMessage, declared: Declaration) -> Mailbox | None:
+    box = declared.reply_to
+    if message.reply_to is not None:
+        box = addresses.parse_sender(message.reply_to, pointer="/reply_to")
+    return Mailbox(box.name, box.address) if box else None
 
 
 def _parameters(message: ClaimedMessage) -> dict[str, Any]:

@@ -99,7 +99,7 @@ _TABLE = (
 def classify(*, name: str, status: int, text: str, key: str) -> Outcome:
     """The outcome that an error answer to a mail under key means."""
     if status == 409 and name == SAME_KEY_OTHER_BODY:
-        return Accepted(f"resend-key:{key}")
+        return Accepted(f"resend-key:{key}", is_earlier=True)
     # Spelt `invalid_api_Key` in places.
     slug = name.lower()
     return next(row.outcome for row in _TABLE if row.fits(slug, status, text))

@@ -48,7 +48,7 @@ class Declaration:
     """The content of a template.json; the empty one where there is none."""
 
     sender: addresses.Sender | None = None
-    reply_to: str | None = field(default=None, repr=False)
+    reply_to: addresses.Sender | None = None
     parameters: Mapping[str, Allowance] = field(default_factory=dict)
 
     def refusals(self, parameters: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -96,7 +96,7 @@ def _declaration(content: Any) -> Declaration:
         sender = addresses.parse_sender(_text(content["from"], "/from"), pointer="/from")
     if "reply_to" in content:
         text = _text(content["reply_to"], "/reply_to")
-        reply_to = addresses.parse(text, pointer="/reply_to").deliverable
+        reply_to = addresses.parse_sender(text, pointer="/reply_to")
     declared = content.get("parameters", {})
     _members(declared, "/parameters", None)
     return Declaration(

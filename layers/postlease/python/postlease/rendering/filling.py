@@ -7,6 +7,7 @@ import itertools
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from postlease import mime
 from postlease.errors import TemplateError
 from postlease.model import RenderedMail
 from postlease.rendering import declared
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RIGHT_TO_LEFT = frozenset({"ar", "dv", "fa", "he", "ks", "ku", "ps", "sd", "ug", "ur", "yi"})
+_NO_SUBJECT = {
+    "empty_subject": "the subject would be empty",
+    "invalid_header": "the subject would hold a control character or a line separator",
+}
 _TOLD = 20
 """So many refusals are enough to see what is wrong."""
 
@@ -91,9 +96,10 @@ class Templates:
         refused += [(pointer, detail) for _, pointer, detail in itertools.islice(texts, _TOLD)]
         if not refused:
             try:
-                self.render(template, locale, parameters)
+                mime.subject(self.render(template, locale, parameters).subject)
             except TemplateError as error:
-                refused.append(("/parameters", f"the template refuses them: {error.detail}"))
+                detail = _NO_SUBJECT.get(error.code) or f"the template refuses them: {error.detail}"
+                refused.append(("/parameters", detail))
         return refused[:_TOLD]
 
     def render(self, template: str, locale: str, parameters: Mapping[str, Any]) -> RenderedMail:
