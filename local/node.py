@@ -1,4 +1,4 @@
-"""Finds Node.js and npm on this machine, Debian's where there are none, and what the tests need of npm.
+"""Finds Node.js and npm, installs Debian's where there are none, and fetches the tests' packages.
 
 Run as `python -m local.node`, it says in one line what it found, or what is missing.
 """

@@ -174,6 +174,11 @@ def test_the_same_moment_in_another_time_zone_is_the_same_content(producer: Conn
         {"delivery": "at_most_once"},
         {"send_at": datetime(2040, 1, 1, tzinfo=UTC)},
         {"expires_at": datetime(2040, 1, 1, tzinfo=UTC)},
+        {"names": Jsonb({"ada@example.com": "Ada"})},
+        {"cancel_scope": "order-1"},
+        {"from_address": "shop@example.com"},
+        {"reply_to": "shop@example.com"},
+        {"tags": Jsonb({"shop": "1"})},
     ],
     ids=lambda other: next(iter(other)),
 )
@@ -313,6 +318,8 @@ def test_a_fifty_first_recipient_is_refused_by_the_table_itself(owner: Connectio
 CANARY = "canary@example.net"
 TWICE = "email_messages_recipients_distinct"
 SHAPE = "email_messages_recipient_shape"
+NAMES = "email_messages_names_shape"
+TAGS = "email_messages_tags_shape"
 
 ENCODED = "=?utf-8?q?canary=40example.org?=@example.net"
 
@@ -347,6 +354,89 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "to NULL element": ({"to_addresses": [CANARY, None]}, SHAPE),
     "cc NULL element": ({"cc_addresses": [None]}, SHAPE),
     "bcc NULL element": ({"bcc_addresses": [None]}, SHAPE),
+    "names a list": ({"names": Jsonb([])}, "email_messages_names_object"),
+    "name of nobody": (
+        {"names": Jsonb({"other@example.com": "Ada"})},
+        "email_messages_names_of_recipients",
+    ),
+    "name by an address in capitals": (
+        {"to_addresses": ["Canary@example.net"], "names": Jsonb({"Canary@example.net": "Ada"})},
+        "email_messages_names_of_recipients",
+    ),
+    "name a number": ({"names": Jsonb({CANARY: 1})}, NAMES),
+    "name null": ({"names": Jsonb({CANARY: None})}, NAMES),
+    "name a list": ({"names": Jsonb({CANARY: ["Ada"]})}, NAMES),
+    "name of 101 characters": ({"names": Jsonb({CANARY: "\u00e4" * 101})}, NAMES),
+    **{
+        f"name {text!r}": ({"names": Jsonb({CANARY: text})}, NAMES)
+        for text in (
+            "Ada\r\nBcc: b@example.com",
+            "Ada\n",
+            "A\x0bda",
+            "A\x1fda",
+            "A\x7fda",
+            "A\x85da",
+            "A\x9fda",
+            "A\u2028da",
+            "A\u2029da",
+        )
+    },
+    "tags a list": ({"tags": Jsonb([])}, "email_messages_tags_object"),
+    "eleven tags": (
+        {"tags": Jsonb({f"tag{place}": "x" for place in range(11)})},
+        "email_messages_tags_count",
+    ),
+    "tag a number": ({"tags": Jsonb({"tag": 1})}, TAGS),
+    "tag null": ({"tags": Jsonb({"tag": None})}, TAGS),
+    "tag empty": ({"tags": Jsonb({"tag": ""})}, TAGS),
+    "tag without a name": ({"tags": Jsonb({"": "x"})}, TAGS),
+    "tag with an address": ({"tags": Jsonb({"tag": CANARY})}, TAGS),
+    "tag named by an address": ({"tags": Jsonb({CANARY: "x"})}, TAGS),
+    "tag with a line": ({"tags": Jsonb({"tag": "x\n"})}, TAGS),
+    "tag of 257 characters": ({"tags": Jsonb({"tag": "x" * 257})}, TAGS),
+    "tag with a name of 257 characters": ({"tags": Jsonb({"x" * 257: "x"})}, TAGS),
+    "tag of ours": ({"tags": Jsonb({"postlease-id": "x"})}, TAGS),
+    "tag of ours in capitals": ({"tags": Jsonb({"Postlease-Attempt": "x"})}, TAGS),
+    "tag of SES": ({"tags": Jsonb({"ses:configuration-set": "x"})}, TAGS),
+    "scope empty": ({"cancel_scope": ""}, "email_messages_scope_length"),
+    "scope of 256 characters": ({"cancel_scope": "s" * 256}, "email_messages_scope_length"),
+    "over before it leaves": (
+        {
+            "send_at": datetime(2040, 1, 2, tzinfo=UTC),
+            "expires_at": datetime(2040, 1, 1, tzinfo=UTC),
+        },
+        "email_messages_expires_after_send",
+    ),
+    "over when it leaves": (
+        {
+            "send_at": datetime(2040, 1, 1, tzinfo=UTC),
+            "expires_at": datetime(2040, 1, 1, tzinfo=UTC),
+        },
+        "email_messages_expires_after_send",
+    ),
+    **{
+        f"{argument} {text!r}": ({argument: text}, f"email_messages_{word}_shape")
+        for argument, word in (("from_address", "from"), ("reply_to", "reply_to"))
+        for text in (
+            "",
+            "Canary",
+            "canary@example.net, b@example.com",
+            "canary@example.net b@example.com",
+            "Canary <canary@example.net>, b@example.com",
+            "Canary <canary@example.net> x",
+            "Canary <canary>",
+            "<>",
+            "Canary <canary@ex\u00e4mple.net>",
+            "kan\u00e4ry@example.net",
+            "Canary\r\nBcc: b@example.com <canary@example.net>",
+            "Canary\u2028 <canary@example.net>",
+            "Canary\u202e <canary@example.net>",
+            "Can\x01ary <canary@example.net>",
+            "canary@example.net\n",
+            "C" * 129 + " <canary@example.net>",
+            '"' + "C" * 129 + '" <canary@example.net>',
+        )
+    },
     "two lines of addresses": (
         {"to_addresses": [[CANARY, "b@example.com"], ["c@example.com", "d@example.com"]]},
         "email_messages_recipients_flat",
@@ -414,8 +504,11 @@ def test_the_longest_allowed_address_is_accepted(producer: Connection) -> None:
         "cc_addresses",
         "bcc_addresses",
         "locale",
+        "names",
         "priority",
         "delivery",
+        "tags",
+        "attachments",
     ],
 )
 def test_null_where_a_value_is_needed_is_an_error_that_names_the_column(

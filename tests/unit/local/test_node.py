@@ -55,6 +55,15 @@ def test_where_nothing_is_and_nothing_can_be_installed_one_sentence_says_so(
     assert capfd.readouterr().err.splitlines() == [f"error: {node.MISSING}"]
 
 
+def test_where_installing_fails_the_command_is_named(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put(programs, "apt-get", "exit 100")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert node.main() == 1
+    assert capfd.readouterr().err == "error: apt-get update failed\n"
+
+
 def test_packages_are_fetched_once_for_each_lock(
     programs: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
