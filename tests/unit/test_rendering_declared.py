@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from postlease.errors import TemplateError
-from postlease.rendering import LONGEST_TEXT, SHIPPED, Templates
-from postlease.rendering.declared import holds_url
+from postlease.rendering import SHIPPED, Templates
+from postlease.rendering.declared import LONGEST_TEXT, holds_url
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from postlease.mime.composing import compose, message_identifier
 from postlease.mime.filenames import FORBIDDEN_EXTENSIONS, is_forbidden_filename
-from postlease.mime.headers import read_mailboxes
+from postlease.mime.headers import read_mailboxes, subject
 
 __all__ = [
     "FORBIDDEN_EXTENSIONS",
@@ -19,4 +19,5 @@ __all__ = [
     "is_forbidden_filename",
     "message_identifier",
     "read_mailboxes",
+    "subject",
 ]

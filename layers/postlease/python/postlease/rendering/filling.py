@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from postlease import mime
 from postlease.errors import TemplateError
 from postlease.model import RenderedMail
-from postlease.rendering import declared
-from postlease.rendering.declared import Declaration
 from postlease.rendering.folders import DECLARATION, FALLBACK_LOCALE, FILES, Folders
 from postlease.rendering.sources import NotALinkError, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from postlease.rendering.declared import Declaration
 
 _RIGHT_TO_LEFT = frozenset({"ar", "dv", "fa", "he", "ks", "ku", "ps", "sd", "ug", "ur", "yi"})
 _NO_SUBJECT = {
@@ -141,9 +141,12 @@ class Templates:
         return places[-1] if places else file
 
     def _read_declaration(self, template: str) -> Declaration:
+        # Whoever fills in nothing does not pay for it.
+        from postlease.rendering import declared  # noqa: PLC0415
+
         file = f"{template}/{DECLARATION}"
         if self.folders.path(file) is None:
-            return Declaration()
+            return declared.Declaration()
         return declared.read(self.folders.source(file), file)
 
 
