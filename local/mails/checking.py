@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from local.mails.inlining import InliningError, results
+from postlease import mime
 from postlease.errors import TemplateError
 from postlease.rendering import FALLBACK_LOCALE, SHIPPED, Templates
 from postlease.rendering.folders import DECLARATION, FILES, SUBJECT
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PLACE = re.compile(r"(?P<file>[^\s,:]+), line (?P<line>\d+)(?:: | )?(?P<rest>.*)", re.DOTALL)
-_UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -91,7 +91,6 @@ def _of_mails(templates: Templates, name: str) -> Iterator[Fault]:
 def _of_one(
     templates: Templates, name: str, locale: str, sample: str, parameters: dict[str, Any]
 ) -> Iterator[Fault]:
-    place = f"{name}/{locale}/{SUBJECT}"
     refused = list(templates.declaration(name).refusals(parameters))
     for _, pointer, detail in refused:
         yield Fault(f"{name}/{sample}", 0, f"{pointer.removeprefix('/parameters')}: {detail}")
@@ -107,11 +106,18 @@ def _of_one(
         fault = _fault(error)
         yield replace(fault, sentence=f"{fault.sentence}, with {sample}")
         return
-    for file, text in zip(FILES, (mail.subject, mail.text, mail.html), strict=True):
-        if not text.strip():
-            yield Fault(f"{name}/{locale}/{file}", 0, f"nothing is written, with {sample}")
-    if _UNSENDABLE.search(mail.subject):
-        yield Fault(place, 0, f"a control character is in the subject, with {sample}")
+    empty = [
+        file
+        for file, text in zip(FILES, (mail.subject, mail.text, mail.html), strict=True)
+        if not text.strip()
+    ]
+    for file in empty:
+        yield Fault(f"{name}/{locale}/{file}", 0, f"nothing is written, with {sample}")
+    try:
+        if SUBJECT not in empty:
+            mime.subject(mail.subject)
+    except TemplateError as error:
+        yield Fault(f"{name}/{locale}/{SUBJECT}", 0, f"{error.code}, with {sample}")
 
 
 def _first_use(templates: Templates, name: str, locale: str, variable: str) -> tuple[str, int]:

@@ -119,7 +119,7 @@ def test_a_good_template_has_no_fault_and_may_use_the_shipped_layout(tmp_path: P
         ),
         (
             {"sample.json": '{"name": "a\\u0085b"}'},
-            ["welcome/en/subject.txt.j2: a control character is in the subject, with sample.json"],
+            ["welcome/en/subject.txt.j2: invalid_header, with sample.json"],
         ),
         ({"sample.json": '{"name": NaN}'}, ["welcome/sample.json: a number is not finite"]),
         (

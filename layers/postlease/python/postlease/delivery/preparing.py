@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.model import ClaimedMessage
-    from postlease.rendering import Declaration, Templates
+    from postlease.rendering import Templates
+    from postlease.rendering.declared import Declaration
 
 _HOUR = timedelta(hours=1)
 _MINUTE = timedelta(minutes=1)

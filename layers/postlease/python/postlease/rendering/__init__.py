@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postlease.config import settings
-from postlease.rendering.declared import LONGEST_TEXT, Declaration
 from postlease.rendering.filling import Templates
 from postlease.rendering.folders import FALLBACK_LOCALE, SHIPPED
 
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FALLBACK_LOCALE",
-    "LONGEST_TEXT",
     "SHIPPED",
-    "Declaration",
     "Templates",
     "render",
     "required_variables",

@@ -32,6 +32,8 @@ class Folders:
     def __init__(self, *directories: Path) -> None:
         self._directories = directories
         self.source = functools.cache(self._read)
+        # Bounded: what producers ask for need not exist.
+        self._locales = functools.lru_cache(256)(self._find_locales)
 
     def names(self) -> list[str]:
         """Every template's name, sorted."""
@@ -40,14 +42,11 @@ class Folders:
 
     def locales(self, template: str) -> list[str]:
         """The languages that template is written in, sorted; empty for an unknown name."""
-        if not _NAME.fullmatch(template):
-            return []
-        found = {entry.name for root in self._directories for entry in _folders(root / template)}
-        return sorted(name for name in found if _LOCALE.fullmatch(name.lower()))
+        return list(self._locales(template))
 
     def locale_for(self, template: str, locale: str) -> str:
         """The language that is used where locale is asked for: pt-BR, then pt, then en."""
-        written = {_comparable(name): name for name in self.locales(template)}
+        written = {_comparable(name): name for name in self._locales(template)}
         asked = _comparable(locale)
         while asked:
             if asked in written:
@@ -72,6 +71,12 @@ class Folders:
         if not all(_is_plain(part) for part in file.split("/")):
             return None
         return next((root / file for root in self._directories if (root / file).is_file()), None)
+
+    def _find_locales(self, template: str) -> tuple[str, ...]:
+        if not _NAME.fullmatch(template):
+            return ()
+        found = {entry.name for root in self._directories for entry in _folders(root / template)}
+        return tuple(sorted(name for name in found if _LOCALE.fullmatch(name.lower())))
 
     def _sample(self, file: str) -> dict[str, Any]:
         try:
