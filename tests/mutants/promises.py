@@ -6,6 +6,7 @@ import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from postlease.errors import DatabaseError
@@ -29,6 +30,11 @@ def passes(test: Callable[..., None], arguments: dict[str, Any]) -> bool:
         test(**arguments)
     except DatabaseError as error:
         if (error.sqlstate or "").startswith("42"):
+            raise AssertionError("the mutant is not valid SQL") from None
+        return False
+    except psycopg.Error as error:
+        # 42501: what a function without its owner's rights meets.
+        if (error.sqlstate or "").startswith("42") and error.sqlstate != "42501":
             raise AssertionError("the mutant is not valid SQL") from None
         return False
     except (Exception, pytest.fail.Exception):  # noqa: BLE001 - a broken promise shows in any way
