@@ -27,6 +27,7 @@ GROUPS = {
     "RST": 5,
     "RSD": 3,
     "IDM": 3,
+    "TPL": 5,
 }
 
 
