@@ -32,7 +32,7 @@ _POLL_SECONDS = 1.0
 _SUSPECT_TURN_SECONDS = 10.0
 
 _HELD_UP_SECONDS = 10.0
-"""How often a run with attachments in flight looks for what waits longest for room. Behind a large
+"""How long after attachments set out a run looks for what waits longest for room. Behind a large
 message its own class waits; the classes before it would take the room again and again."""
 
 _DRAIN_SECONDS = 5.0
@@ -85,7 +85,7 @@ class Drain:
         self._slots = Slots(settings.send_slots, settings.attachment_bytes_in_flight)
         self._suspects_at = 0.0
         self._held_up: outbox.HeldUp | None = None
-        self._held_up_at = time.monotonic()
+        self._look_at: float | None = None
 
     def run(self) -> None:
         """Claim and send until nothing is due and lingering is over, or the time is short.
@@ -194,9 +194,9 @@ class Drain:
 
     def _held_up_turn(self, threads: ThreadPoolExecutor) -> bool:
         """What waits longest for room gets it before anything else that needs some."""
-        now, room = time.monotonic(), self._slots.room
-        if not self._held_up and not room.alone and now - self._held_up_at >= _HELD_UP_SECONDS:
-            self._held_up_at = now
+        room = self._slots.room
+        if self._look_at is not None and time.monotonic() >= self._look_at:
+            self._look_at = None
             self._held_up = outbox.held_up(self._claims.connection(), room)
         if not self._held_up or not room.takes(self._held_up.size) or not self._has_time():
             return False
@@ -234,7 +234,10 @@ class Drain:
         """Put each message on a thread of its own. asked_at: the monotonic second of the claim."""
         lease_ends_at = asked_at + self._settings.times.lease.total_seconds()
         deadline = Deadline(lease_ends_at, self._times.invocation_ends_at)
-        self._slots.take(len(messages), sum(map(_held, messages)))
+        held = sum(map(_held, messages))
+        self._slots.take(len(messages), held)
+        if held and self._look_at is None:
+            self._look_at = asked_at + _HELD_UP_SECONDS
         self._tally.count("claimed", len(messages))
         turns = self._turns(messages, deadline, asked_at)
         return [

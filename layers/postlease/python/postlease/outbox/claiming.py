@@ -91,23 +91,23 @@ WITH due AS MATERIALIZED (
 # Attachments are held in memory from the claim to the answer. Only so many messages are taken, from
 # the most urgent on, as fit into the room that is left: whoever does not fit is waited for by all
 # behind it, so that no stream of small ones passes a large one. One that fits nowhere goes alone.
-_TAKE: LiteralString = """, fitting AS (
-    SELECT summed.tid
-    FROM (
-        SELECT due.tid, due.bytes,
-               sum(due.bytes) OVER (ORDER BY due.priority, due.available_at, due.id) AS total
-        FROM due
-    ) AS summed
-    WHERE summed.total <= %(room)s::bigint
-       OR (summed.total = summed.bytes AND %(alone)s)
-), claimed AS (
+_TAKE: LiteralString = """, claimed AS (
     UPDATE postlease.email_messages AS m
     SET status = 'sending',
         lease_owner = %(owner)s,
         claimed_at = now(),
         lease_expires_at = now() + %(lease)s::interval,
         attempt_count = m.attempt_count + 1
-    WHERE m.ctid = ANY (ARRAY(SELECT fitting.tid FROM fitting)) AND m.status = 'pending'
+    WHERE m.ctid = ANY (ARRAY(
+        SELECT summed.tid
+        FROM (
+            SELECT due.tid, due.bytes,
+                   sum(due.bytes) OVER (ORDER BY due.priority, due.available_at, due.id) AS total
+            FROM due
+        ) AS summed
+        WHERE summed.total <= %(room)s::bigint
+           OR (summed.total = summed.bytes AND %(alone)s)
+    )) AND m.status = 'pending'
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
