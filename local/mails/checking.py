@@ -51,7 +51,7 @@ def check(folder: Path, senders: Collection[str]) -> list[Fault]:
         faults.add(Fault(str(folder), 0, "there is no template here"))
     for name in names:
         found = _of_declaration(templates, name, senders) or _of_mails(templates, name)
-        faults |= {_with_path(fault, templates) for fault in found}
+        faults |= {_with_path(fault, templates, folder) for fault in found}
     return sorted(faults)
 
 
@@ -141,9 +141,8 @@ def _fault(error: TemplateError) -> Fault:
     )
 
 
-def _with_path(fault: Fault, templates: Templates) -> Fault:
-    path = templates.folders.path(fault.file)
-    return replace(fault, file=str(path)) if path else fault
+def _with_path(fault: Fault, templates: Templates, folder: Path) -> Fault:
+    return replace(fault, file=str(templates.folders.path(fault.file) or folder / fault.file))
 
 
 def _stale(folder: Path) -> Iterator[Fault]:

@@ -12,7 +12,7 @@ import pytest
 from postlease import problems
 from postlease.errors import MalformedInputError
 from tests.api import __main__ as api
-from tests.corpus import addresses, bodies
+from tests.corpus import addresses, bodies, templates
 from tests.e2e.conftest import Answer
 
 ROOT = Path(__file__).parents[2]
@@ -138,3 +138,40 @@ def test_each_figure_of_the_description_s_test_counts(
 ) -> None:
     counts = Counter({("GET /a", code, ""): number for code, number in answers.items()})
     assert api.tell(DESCRIPTION, counts, status=status, examples=examples, least=10) == told
+
+
+def test_a_corpus_of_templates_is_told_by_what_became_of_each(tmp_path: Path) -> None:
+    sources, folder = tmp_path / "in", tmp_path / "out"
+    sources.mkdir()
+    folder.mkdir()
+    for name, html in (
+        ("good", "{{name}}"),
+        ("other", "x"),
+        ("gone", "x"),
+        ("broken", "\n{{> a}}"),
+    ):
+        (sources / f"{name}.html").write_text(html)
+        (sources / f"{name}.txt").write_text("Hi")
+    good, refused, faults = templates.prepare(sources, folder)
+    assert (good, refused) == (["gone", "good", "other"], ["broken"])
+    [fault] = faults
+    assert fault.startswith("broken/en/body.html.j2:2: ")
+    sent: list[dict[str, Any]] = []
+
+    def send(body: dict[str, Any]) -> Answer:
+        sent.append(body)
+        return Answer(422 if body["template"] == "gone" else 202, {}, b"{}")
+
+    def inbox() -> list[dict[str, Any]]:
+        mail = {"subject": "Hi", "text": "Hi\n", "html": "the name\n"}
+        return [mail | {"to": body["to"]} for body in sent if body["template"] != "gone"]
+
+    counts, wrong = templates.run(folder, good, send, inbox)
+    assert counts == {"template: sent and read back": 2}
+    assert wrong == [
+        "template gone: answered 422",
+        "template gone: not in the inbox",
+        "template other: another html in the inbox",
+    ]
+    assert sent[1]["parameters"] == {"name": "the name"}
+    assert templates.prepare(tmp_path, tmp_path / "empty") == ([], [], [])

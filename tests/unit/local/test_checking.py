@@ -144,7 +144,7 @@ def test_a_template_without_english_has_nothing_to_fall_back_to(tmp_path: Path) 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     [fault] = check(tmp_path, SENDERS)
-    assert str(fault) == "welcome: the language that others fall back to, en, lacks"
+    assert str(fault) == f"{tmp_path}/welcome: the language that others fall back to, en, lacks"
 
 
 def test_a_folder_without_templates_is_a_fault(tmp_path: Path) -> None:
