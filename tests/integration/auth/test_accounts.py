@@ -297,7 +297,7 @@ def test_a_resend_for_an_unknown_address_stores_the_cooldown_alone(
 ) -> None:
     accounts.sign_up(database, email="bob@example.com")
     accounts.resend_verification(database, email=ADDRESS)
-    assert world.count("rate_limits") == 2 * LIMITS_OF_A_MAILBOX + 1  # and a sign-up's cooldown
+    assert world.count("rate_limits") == 2 * LIMITS_OF_A_MAILBOX + 2  # a sign-up's, the address's
     assert world.count("users") == world.count("email_messages") == 1
 
 

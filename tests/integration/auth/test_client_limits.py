@@ -119,6 +119,6 @@ def test_neither_client_nor_mailbox_is_stored_but_as_a_digest(
 ) -> None:
     environment(CLIENT_LIMIT_PER_MINUTE="3")
     api.call("POST", "/v1/verifications/resend", {"email": "canary@example.com"}, client=CLIENT)
-    assert world.count("rate_limits") == 1 + 4
+    assert world.count("rate_limits") == 1 + 5
     assert CLIENT not in world.dump()
     assert "canary" not in world.dump()

@@ -45,8 +45,9 @@ def test_all_addresses_of_a_mailbox_count_together_in_each_flow(
         accounts.sign_up(database, email="ada+x@example.com")
     assert world.count("email_messages") == 3
     for _ in range(2):
-        accounts.resend_verification(database, email=ADDRESS)
-        accounts.resend_verification(database, email="ada+x@example.com")
+        for address in (ADDRESS, "ada+x@example.com"):
+            world.dispatch()  # what has not left is replaced, which adds no mail
+            accounts.resend_verification(database, email=address)
     assert world.count("email_messages") == 3 + 3
     accounts.request_reset(database, email=ADDRESS)
     accounts.sign_up(database, email="bob@example.com")

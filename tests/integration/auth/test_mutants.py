@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.auth.test_sub_addresses import shown, waiting
 from tests.mutants.test_statement_mutants import Mutant, load, passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.integration.auth.conftest import World
+
+__all__ = ["shown", "waiting"]  # fixtures
 
 IDEMPOTENCY = "postlease.idempotency"
 LIMITS = "postlease.limits"
@@ -420,6 +423,93 @@ MUTANTS = [
         "SUPERSEDE_NOTES",
         "AND m.status = 'pending'",
         "auth.test_changing.test_only_pending_notes_are_ended",
+    ),
+    # asking again: what has not left is replaced, what may have left is left alone
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        "m.unknown_count = 0 AND ",
+        "auth.test_sub_addresses.test_what_is_on_its_way_is_neither_ended_nor_sent_twice",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        " AND m.keyed_since IS NULL",
+        "auth.test_sub_addresses.test_what_is_on_its_way_is_neither_ended_nor_sent_twice",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        "WHERE m.finished_at IS NULL",
+        "auth.test_sub_addresses.test_what_has_left_holds_nobody_beyond_the_limits",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        "t.user_id = %(user_id)s AND ",
+        "auth.test_sub_addresses.test_another_mail_on_its_way_holds_nobody",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        " AND t.purpose = %(purpose)s",
+        "auth.test_sub_addresses.test_another_mail_on_its_way_holds_nobody",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        "t.redeemed_at IS NULL AND ",
+        "auth.test_sub_addresses.test_a_mail_on_its_way_whose_link_is_over_holds_nobody",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        " AND t.superseded_at IS NULL",
+        "auth.test_sub_addresses.test_a_mail_on_its_way_whose_link_is_over_holds_nobody",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        "note.producer = session_user\n      AND ",
+        "auth.test_sub_addresses.test_another_producer_s_mail_under_a_note_s_scope_holds_nobody",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        " = 'account_exists:' || %(user_id)s::text",
+        "auth.test_sub_addresses.test_another_mail_on_its_way_holds_nobody",
+        " IS NOT NULL",
+    ),
+    Mutant(
+        ISSUING,
+        "UNFINISHED",
+        "'account_exists:' || %(user_id)s::text",
+        "auth.test_sub_addresses.test_what_is_on_its_way_is_neither_ended_nor_sent_twice",
+        "%(user_id)s::text",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "TAKE_PLACE",
+        "m.available_at - interval '1 microsecond', ",
+        "auth.test_sub_addresses.test_what_takes_the_place_of_a_mail_that_was_put_off_is_due",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "TAKE_PLACE",
+        " - interval '1 microsecond'",
+        "auth.test_sub_addresses.test_what_takes_a_mail_s_place_waits_as_long_as_that_did",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "TAKE_PLACE",
+        ", %(waits_since)s::timestamptz",
+        "auth.test_sub_addresses.test_what_takes_a_mail_s_place_waits_as_long_as_that_did",
+    ),
+    Mutant(
+        ENQUEUEING,
+        "TAKE_PLACE",
+        "WHERE m.id = %(id)s",
+        "auth.test_sub_addresses.test_what_takes_a_mail_s_place_waits_as_long_as_that_did",
     ),
     # counted windows
     Mutant(

@@ -1,13 +1,15 @@
 """Somebody asks for a mail to an address: known or not, the same work, and the same answer.
 
 Held by a limit or not, too: a mailbox's addresses share its limits, so that the time of an answer
-for one of them would tell whether another is known.
+for one of them would tell whether another is known. Nor does what they share decide over an earlier
+mail of the address that was asked for, which a sign-up may have shown: one that has not left is
+replaced, and one on its way, or that may have left, is what the request is answered with.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, LiteralString
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from postlease import addresses, doorbell
 from postlease.accounts import ground, mailboxes
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from postlease import tokens
-    from postlease.accounts.mailboxes import Flow
+    from postlease.accounts.issuing import Enqueued
+    from postlease.accounts.mailboxes import Flow, Held
     from postlease.addresses import Address
     from postlease.database import Connection, Database
 
@@ -48,7 +51,7 @@ def ask(
     *,
     email: str,
     flow: Flow,
-    enqueue: Callable[[Connection, tokens.KeyRing, LockedUser], UUID],
+    enqueue: Callable[[Connection, tokens.KeyRing, LockedUser], Enqueued],
 ) -> None:
     """Let enqueue ask for the account's mail, unless a limit holds; commits, then rings.
 
@@ -59,20 +62,19 @@ def ask(
     ring = ground.key_ring()
     with ground.transaction(database) as connection:
         held = mailboxes.held(connection, mailbox)
-        message_id, is_mail = _work(connection, ring, address, enqueue, may_mail=held is None)
-        mailboxes.note(connection, mailbox, message_id if is_mail else None)
-    doorbell.ring([held or message_id])
+        mail, stands = _work(connection, ring, address, enqueue, held)
+        mailboxes.note(connection, mailbox, mail.id if stands else None, replaces=mail.replaces)
+    doorbell.ring([mail.id if stands else held.new or mail.id])
 
 
 def _work(
     connection: Connection,
     ring: tokens.KeyRing,
     address: Address,
-    enqueue: Callable[[Connection, tokens.KeyRing, LockedUser], UUID],
-    *,
-    may_mail: bool,
-) -> tuple[UUID, bool]:
-    """The mail's id, and whether it stands.
+    enqueue: Callable[[Connection, tokens.KeyRing, LockedUser], Enqueued],
+    held: Held,
+) -> tuple[Enqueued, bool]:
+    """The mail, and whether it stands.
 
     For an address that nobody knows, and where no mail may leave, all is done and undone: nobody
     has the id. A shorter way for one of them would show in the time that the answer takes.
@@ -85,7 +87,13 @@ def _work(
     }
     connection.execute(MARK)
     [row] = connection.execute(MEET, new).fetchall()
-    message_id = enqueue(connection, ring, LockedUser(**row))
-    is_mail = may_mail and row["id"] != new["id"]
-    connection.execute(KEEP if is_mail else UNDO)
-    return message_id, is_mail
+    mail = enqueue(connection, ring, LockedUser(**row))
+    stands = row["id"] != new["id"] and _may_leave(mail, held)
+    connection.execute(KEEP if stands else UNDO)
+    return mail, stands
+
+
+def _may_leave(mail: Enqueued, held: Held) -> bool:
+    if mail.replaces:
+        return held.replacement is None
+    return not mail.meets and held.new is None

@@ -96,7 +96,7 @@ def change_address(database: Database, wire_id: str, *, email: str) -> Changed |
             raise ConflictError("address-taken", "another account has this address") from None
         end_live(connection, user_id, "verify_email", "reset_password")
         outbox.supersede_notes(connection, user_id)
-        message_id = enqueue_verification(connection, ring, LockedUser(user_id, None))
+        message_id = enqueue_verification(connection, ring, LockedUser(user_id, None)).id
         mailboxes.note(connection, target, message_id)
     doorbell.ring([message_id])
     return Changed(user_id, event_id(message_id))

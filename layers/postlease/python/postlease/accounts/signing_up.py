@@ -100,7 +100,7 @@ def _sign_up(
 ) -> tuple[SignUp, UUID]:
     """The answer, and the message that it is about."""
     mailbox = mailboxes.mailbox(pepper, "signup", address.canonical)
-    held = mailboxes.held(connection, mailbox)
+    held = mailboxes.held(connection, mailbox).new
     fields = {
         "email": address.deliverable,
         "canonical": address.canonical,
@@ -114,7 +114,7 @@ def _sign_up(
         status = public_status(state)
         if status != "expired":
             return SignUp(user.id, event_id(held), status), held
-    message_id = enqueue_verification(connection, ring, user)
+    message_id = enqueue_verification(connection, ring, user).id
     mailboxes.note(connection, mailbox, message_id)
     return SignUp(user.id, event_id(message_id), "queued"), message_id
 

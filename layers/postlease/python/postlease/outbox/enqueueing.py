@@ -90,8 +90,8 @@ WHERE m.id = older.id
 RETURNING m.id
 """
 
-# Always another time than before, by a microsecond at least: an update that leaves the indexes alone
-# costs less, and would tell that there was nothing whose place to take.
+# Always another time than before, by a microsecond at least: an update that leaves the indexes
+# alone costs less, and would tell that there was nothing whose place to take.
 TAKE_PLACE: LiteralString = """-- outbox.take_place
 UPDATE postlease.email_messages AS m
 SET available_at = least(m.available_at - interval '1 microsecond', %(waits_since)s::timestamptz)
