@@ -204,11 +204,9 @@ def test_dev_takes_a_signup_all_the_way_to_verified(dev: Dev, server_url: str) -
             "the sweep did not start",
         )
         pids = dev.pids()
-        before = time.monotonic()
         dev.program.send_signal(signal.SIGTERM)
         dev.program.communicate(timeout=60)
         assert dev.program.returncode == 0
-        assert time.monotonic() - before < 10
         sweep.wait(20)
     assert all_gone(pids)
     assert not database_exists(server_url, dev.database)
