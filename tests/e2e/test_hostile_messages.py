@@ -24,9 +24,7 @@ NAMES = {
 } | {"請求書" * 33: "請求書" * 33}
 FILENAMES = {name: shown for name, shown in hostile.FILENAMES.items() if 0 < len(name) <= 255}
 ADDRESSES = {
-    address: address.replace("@Example.COM", "@example.com")
-    for address in hostile.ADDRESSES
-    if "=?" not in address
+    address: address.replace("@Example.COM", "@example.com") for address in hostile.ADDRESSES
 }
 
 

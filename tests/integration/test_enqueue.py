@@ -306,7 +306,7 @@ def test_a_message_has_one_to_fifty_recipients_and_one_to_at_least(
 
 
 def test_a_fifty_first_recipient_is_refused_by_the_table_itself(owner: Connection) -> None:
-    """SES-04: whoever writes the row."""
+    """SES-04, RCP-05: whoever writes the row."""
     arrange.enqueue(owner, to=addresses(49, "t"))
     add = b"UPDATE postlease.email_messages SET bcc_addresses = %s"
     owner.execute(add, [addresses(1, "b")])
