@@ -8,10 +8,10 @@ MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle check lint types imports template build test-debian \
-	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants
+	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 setup:  ## make .venv with the locked development dependencies
 	@$(PYTHON) local/bootstrap.py

@@ -65,11 +65,11 @@ def write(templates: Templates, names: list[str], folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     shown = []
-    with _camera() as camera:
+    with camera() as taking:
         for name, mail in mails(templates, names):
             (folder / f"{name}.html").write_text(mail.html, "utf-8")
             (folder / f"{name}.txt").write_text(mail.text, "utf-8")
-            pictures = tuple(_photograph(camera, folder, name)) if camera else ()
+            pictures = tuple(_photograph(taking, folder, name)) if taking else ()
             shown.append(Shown(name, " ".join(mail.subject.split()), pictures))
     page = folder / "index.html"
     page.write_text(_PAGE.format("\n".join(map(_section, shown))), "utf-8")
@@ -86,7 +86,7 @@ def mails(templates: Templates, names: list[str]) -> Iterator[tuple[str, Rendere
 
 
 @contextlib.contextmanager
-def _camera() -> Iterator[Any]:
+def camera() -> Iterator[Any]:
     """A Chromium that takes pictures, or None where there is none."""
     found = chromium.find()
     if found is None:
@@ -106,16 +106,16 @@ def _camera() -> Iterator[Any]:
         driver.quit()
 
 
-def _photograph(camera: Any, folder: Path, name: str) -> Iterator[str]:
+def _photograph(taking: Any, folder: Path, name: str) -> Iterator[str]:
     """A picture of the whole mail for each width, in the light and in the dark."""
-    camera.get((folder / f"{name}.html").as_uri())
+    taking.get((folder / f"{name}.html").as_uri())
     for width in WIDTHS:
         size = {"width": width, "height": 100, "deviceScaleFactor": 1, "mobile": False}
-        camera.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        taking.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         for scheme in SCHEMES:
             feature = {"name": "prefers-color-scheme", "value": scheme}
-            camera.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-            seen = camera.execute_cdp_cmd(
+            taking.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+            seen = taking.execute_cdp_cmd(
                 "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True}
             )
             picture = f"{name}.{width}.{scheme}.png"
