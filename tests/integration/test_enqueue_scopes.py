@@ -181,6 +181,34 @@ def test_a_key_that_another_session_took_meanwhile_fails_a_fixed_snapshot(
             ask(second, idempotency_key="1")
 
 
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_what_the_page_says_of_scopes_and_isolation_is_so(
+    owner: Connection, producer_logins: list[str], isolation: str
+) -> None:
+    """A snapshot that is fixed before the other one's commit does not show its message."""
+    with connect(producer_logins[0]) as first, connect(producer_logins[0]) as second:
+        for connection in (first, second):
+            connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
+            connection.execute("SELECT 1")
+        failed = False
+        ask(first, cancel_scope="cart-1")
+        first.execute("COMMIT")
+        try:
+            ask(second, cancel_scope="cart-1")
+            second.execute("COMMIT")
+        except psycopg.errors.SerializationFailure:
+            failed = True
+    assert (
+        arrange.statuses(owner)
+        == {
+            "READ COMMITTED": {"failed": 1, "pending": 1},
+            "REPEATABLE READ": {"pending": 2},
+            "SERIALIZABLE": {"pending": 1},
+        }[isolation]
+    )
+    assert failed == (isolation == "SERIALIZABLE")
+
+
 def test_without_a_scope_nothing_is_locked(owner: Connection, producer: Connection) -> None:
     with producer.transaction():
         ask(producer)
