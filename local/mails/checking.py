@@ -15,13 +15,16 @@ from local.mails.inlining import InliningError, results
 from postlease import mime
 from postlease.errors import TemplateError
 from postlease.rendering import FALLBACK_LOCALE, SHIPPED, Templates
-from postlease.rendering.folders import DECLARATION, FILES, SUBJECT
+from postlease.rendering.folders import DECLARATION, FILES, HTML, SUBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
     from typing import Any
 
+_BARE_LINK = re.compile(
+    r"\b(?:href|src|action|background)\s*=\s*[\"']?\s*\{\{(?![^}]*\bweb_link\b)", re.IGNORECASE
+)
 _PLACE = re.compile(r"(?P<file>[^\s,:]+), line (?P<line>\d+)(?:: | )?(?P<rest>.*)", re.DOTALL)
 
 
@@ -79,6 +82,7 @@ def _of_mails(templates: Templates, name: str) -> Iterator[Fault]:
         except TemplateError as error:
             yield _fault(error)
             continue
+        yield from _bare_links(templates, f"{name}/{locale}/{HTML}")
         for sample, parameters in samples.items():
             if missing := sorted(required - parameters.keys()):
                 for variable in missing:
@@ -86,6 +90,14 @@ def _of_mails(templates: Templates, name: str) -> Iterator[Fault]:
                     yield Fault(file, line, f"{sample} lacks {variable}")
             else:
                 yield from _of_one(templates, name, locale, sample, parameters)
+
+
+def _bare_links(templates: Templates, file: str) -> Iterator[Fault]:
+    for found in templates.sources.trees(file):
+        source = templates.folders.source(found)
+        for match in _BARE_LINK.finditer(source):
+            line = source.count("\n", 0, match.start()) + 1
+            yield Fault(found, line, "a parameter is a link here: it wants | web_link")
 
 
 def _of_one(

@@ -280,6 +280,13 @@ def test_a_value_cannot_leave_its_attribute(tmp_path: Path) -> None:
     assert page.elements == [("p", {"title": HOSTILE})]
 
 
+@pytest.mark.parametrize("name", ["safe", "urlize"])
+def test_no_filter_makes_markup_of_a_value(tmp_path: Path, name: str) -> None:
+    """TPL-01."""
+    templates = one(tmp_path, html="{% if a == 'no' %}{{ a | " + name + " }}{% endif %}")
+    assert refused(templates, {"a": "yes"}).endswith("line 1: no filter has this name")
+
+
 def test_a_value_is_never_compiled(tmp_path: Path) -> None:
     templates = one(tmp_path, subject="{{ a }}", text="{{ a }}", html="{{ a }}")
     mail = templates.render("welcome", "en", {"a": "{{ 7 * 6 }}{% raw %}"})

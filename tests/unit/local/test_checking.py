@@ -76,6 +76,16 @@ def test_a_good_template_has_no_fault_and_may_use_the_shipped_layout(tmp_path: P
             ["welcome/en/body.html.j2:2: no filter has this name"],
         ),
         (
+            {"en/body.html.j2": "<p>\n<a\n href='{{ name }}'>x</a>"},
+            ["welcome/en/body.html.j2:3: a parameter is a link here: it wants | web_link"],
+        ),
+        (
+            {"en/body.html.j2": "<img src={{ name | upper }}>"},
+            ["welcome/en/body.html.j2:1: a parameter is a link here: it wants | web_link"],
+        ),
+        ({"en/body.html.j2": "<a href='mailto:{{ name }}'>{{ name }}</a>"}, []),
+        ({"en/body.html.j2": "{{ name }}<img src='cid:logo' alt=''>"}, []),
+        (
             {"en/body.html.j2": "{{ name is loud }}"},
             ["welcome/en/body.html.j2:1: no test has this name"],
         ),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from postlease.rendering.folders import Folders
 
 _FORGIVING = frozenset({"default", "d", "defined", "undefined"})
+_MAKES_MARKUP = ("safe", "urlize")
+"""Filters that there are not: a value never becomes markup, whatever a template says."""
 _GIVEN = frozenset({"locale", "direction"})
 """What every template has without asking: the language found for it, and how that one runs."""
 
@@ -56,6 +58,8 @@ class Sources:
             auto_reload=False,
         )
         environment.filters["web_link"] = _web_link
+        for name in _MAKES_MARKUP:
+            del environment.filters[name]
         return environment
 
     def _read_facts(self, template: str, found: str) -> Facts:
