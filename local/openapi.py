@@ -44,8 +44,8 @@ PLACEHOLDERS = {
 _DESCRIPTION = (
     "Sign up, prove an address, ask what became of a mail; and, for signed callers, ask for mail of"
     " any template, look at the messages and mend them, keep the suppression list. Errors are"
-    " problem documents (RFC 9457) whose `type` never changes. Answers that API Gateway makes itself"
-    ' have their own shape: `{"message": ...}`.'
+    " problem documents (RFC 9457) whose `type` never changes. Answers that API Gateway makes"
+    ' itself have their own shape: `{"message": ...}`.'
 )
 _SCHEMAS = {
     "Problem": {

@@ -1,4 +1,4 @@
-"""Mail asked for over HTTP: what is taken, what is refused, where, and that it is not stored then."""
+"""Mail asked for over HTTP: what is taken, what is refused and where, and that it is not stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from postlease.model import parse_event_id
 from tests import arrange
-from tests.integration.messages.conftest import sample
+from tests.integration.messages.conftest import RECEIPT, batch, number, pointers, sample, send
 
 if TYPE_CHECKING:
     import io
@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from postlease.database import Connection
     from tests.integration.messages.conftest import Api, Reply
 
-RECEIPT: dict[str, Any] = {
-    "template": "receipt",
-    "to": ["ada@example.com"],
-    "parameters": {"order_number": "A-1", "total": "12.00"},
-}
-
-
-def send(api: Api, **members: Any) -> Reply:
-    """The answer to a receipt with these members."""
-    return api.call("POST", "/v1/messages", RECEIPT | members)
-
-
-def batch(api: Api, *messages: dict[str, Any]) -> Reply:
-    """The answer to receipts with these members, asked for together."""
-    return api.call("POST", "/v1/messages/batch", {"messages": [RECEIPT | one for one in messages]})
-
 
 def stored(owner: Connection, reply: Reply) -> dict[str, Any]:
     """The row behind an answer."""
@@ -41,18 +25,6 @@ def stored(owner: Connection, reply: Reply) -> dict[str, Any]:
     message_id = parse_event_id(reply.json["event_id"])
     assert message_id
     return arrange.row(owner, message_id)
-
-
-def number(owner: Connection) -> int:
-    """How many messages there are."""
-    row = owner.execute("SELECT count(*) AS n FROM postlease.email_messages").fetchone()
-    assert row
-    return int(row["n"])
-
-
-def pointers(reply: Reply) -> list[str]:
-    """The places that a refusal names."""
-    return [error["pointer"] for error in reply.json["errors"]]
 
 
 def test_all_that_a_message_can_say_is_stored_as_it_was_said(api: Api, owner: Connection) -> None:
@@ -258,7 +230,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"to": [f"reader{n}@example.com" for n in range(50)], "cc": ["more@example.com"]}, "#/cc"),
     ({"to": ["a@example.com"], "bcc": ["A@EXAMPLE.COM"]}, "#/bcc/0"),
     ({"to": ["a@bücher.example", {"email": "a@xn--bcher-kva.example"}]}, "#/to/1/email"),
-    ({"to": ["=?utf-8?q?a?=@example.com"]}, "#/to/0"),
     (
         {"send_at": "2126-03-12T09:30:00Z", "expires_at": "2126-03-12T10:30:00+01:00"},
         "#/expires_at",
@@ -271,7 +242,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_what_could_never_be_sent_is_a_422_that_names_it_and_is_not_stored(
     api: Api, owner: Connection, members: dict[str, Any], pointer: str
 ) -> None:
-    """RCP-04"""
+    """RCP-01, RCP-05: an address that stands twice in any spelling, a fifty-first recipient."""
     reply = send(api, **members)
     assert (reply.status, reply.problem) == (422, "request-refused")
     assert pointers(reply)[0] == pointer
@@ -297,6 +268,7 @@ ADDRESSES = [
     "ada@exa mple.com",
     "ada(comment)@example.com",
     "a" * 65 + "@example.com",
+    "=?utf-8?q?ada?=@example.com",
 ]
 
 
@@ -305,6 +277,7 @@ ADDRESSES = [
 def test_what_is_not_one_plain_address_is_refused_wherever_it_stands(
     api: Api, owner: Connection, group: str, address: str
 ) -> None:
+    """MIM-06, RCP-03: one element is one address, or the request is refused."""
     is_one = group in {"reply_to", "from"}
     for given, at in ((address, ""), ({"email": address}, "/email")):
         reply = send(api, **{group: given if is_one else [given]})
@@ -344,6 +317,7 @@ def test_no_text_that_reaches_a_header_holds_a_control(
     pointer: str | None,
     control: str,
 ) -> None:
+    """MIM-03."""
     reply = send(api, **make(f"Ada{control}"))
     assert (reply.status, reply.problem) == (422, "invalid-field")
     assert pointer is None or pointers(reply)[0] == pointer
