@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from postlease import outbox
+from postlease.accounts import issuing
 from postlease.database import Connection, connect
 from postlease.model import Claim
 from postlease.outbox import watching
@@ -172,6 +173,13 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         lambda c: outbox.supersede_notes(c, UUID(int=1)),
         {"Index Scan email_messages_cancellable", BY_ID},
     ),
+    "what a new mail may replace": (
+        lambda c: c.execute(
+            issuing.UNFINISHED, {"user_id": UUID(int=1), "purpose": "verify_email"}
+        ),
+        {"Index Scan email_messages_of_token", "Index Scan email_messages_cancellable"},
+    ),
+    "take place": (lambda c: outbox.take_place(c, UUID(int=1), waits_since=None), {BY_ID}),
 }
 
 
