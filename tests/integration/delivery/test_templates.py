@@ -10,6 +10,7 @@ import pytest
 
 from postlease.rendering import SHIPPED, Templates
 from tests import arrange
+from tests.integration.delivery.test_attachments import KEPT, attach, pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,23 @@ def test_a_mail_is_from_its_template_s_sender_and_is_answered_where_the_template
     assert "Shop, Inc." in mail["from"]
     assert "<Shop@example.com>" in mail["from"]
     assert ["Reply-To", "Care <care@example.net>"] in [list(pair) for pair in mail["headers"]]
+
+
+@pytest.mark.parametrize("locale", ["en", "ar"])
+def test_a_receipt_names_the_file_that_comes_with_it(
+    sweeps: Sweeps, owner: Connection, bucket: Callable[[str, bytes], str], locale: str
+) -> None:
+    sample = Templates(SHIPPED).samples("receipt")["sample-attachment.json"]
+    [message_id] = arrange.enqueue(owner, parameters=sample, locale=locale)
+    bucket(f"{KEPT}invoice", b"%PDF-1.7")
+    attach(owner, message_id, *pin(f"{KEPT}invoice", filename=sample["attached_file"]))
+    assert sweeps.run().counts["sent"] == 1
+    [mail] = sweeps.inbox()
+    [attached] = mail["attachments"]
+    for body in (mail["text"], mail["html"]):
+        assert attached["filename"] in body
+        assert "Fountain pen, blue" in body
+    assert ('dir="rtl"' in mail["html"]) == (locale == "ar")
 
 
 def test_a_message_s_own_sender_and_reply_to_come_before_the_template_s(
