@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle check lint types imports template build test-debian \
+.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
@@ -33,6 +33,9 @@ bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a li
 
 bench-oracle: setup  ## measure whether the time of an answer tells who has an account (ARGS)
 	@$(RUN) -m bench.oracle $(ARGS)
+
+bench-attachments: setup  ## measure the memory that a sweep takes for large attachments (ARGS)
+	@$(RUN) -m bench.attachments $(ARGS)
 
 check: COVERAGE = 1
 check: lint types imports test template build test-api test-browser test-node test-debian  ## all that CI runs (with -j2)

@@ -73,12 +73,13 @@ def _content(given: Any) -> bytes:
     data = raw.get("Data") if isinstance(raw, dict) else None
     if not isinstance(data, str) or not data:
         raise InvalidFieldError("Content.Raw.Data: missing")
-    if len(data) > _SIZE_LIMIT:
-        raise InvalidFieldError("Content.Raw.Data: larger than 40 MB")
     try:
         content = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidFieldError("Content.Raw.Data: not base64") from None
+    # The limit is the message's, whose parts are base64 already; not that of the call around it.
+    if len(content) > _SIZE_LIMIT:
+        raise InvalidFieldError("Content.Raw.Data: larger than 40 MB")
     if not re.match(rb"[!-9;-~]+:", content):
         raise InvalidFieldError("Content.Raw.Data: does not begin with a header")
     return content

@@ -10,13 +10,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from postlease import attachments, config
-from postlease.attachments import Pinned, Wanted
+from postlease.attachments import Pinned, Wanted, rules
 from postlease.errors import InvalidInputError, UnavailableError
 from postlease.model import AttachmentReference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from postlease.database import Connection
     from tests.integration.retention.conftest import Bucket
 
 PRODUCER = "billing"
@@ -295,13 +296,22 @@ def test_the_type_is_the_given_one_or_what_the_name_s_ending_says(
 def test_more_than_the_provider_takes_after_base64_is_refused(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SES-06: each is rounded up to three bytes, as base64 does."""
+    """SES-06: three quarters of it, without what a mail needs beside them."""
     monkeypatch.setitem(config.LARGEST_MAILS, "ses", 2 * 1024 * 1024 + 16)
-    for name, size in (("a", 4), ("b", 5), ("c", 7), ("d", 13)):
+    for name, size in (("a", 4), ("b", 5), ("c", 9), ("d", 13)):
         bucket.put(OWN + name, b"x" * size)
     assert attachments.pin(PRODUCER, [wanted(OWN + "a"), wanted(OWN + "b", 1)])
     assert refusal(wanted(OWN + "a"), wanted(OWN + "c", 1))[0] == "/attachments"
     assert refusal(wanted(OWN + "a"), wanted(OWN + "d", 1))[0] == "/attachments/1/storage_ref"
+
+
+def test_the_schema_takes_as_much_as_the_api(owner: Connection) -> None:
+    row = owner.execute(
+        "SELECT pg_get_constraintdef(oid) AS rule FROM pg_constraint"
+        " WHERE conname = 'email_attachments_total_size'"
+    ).fetchone()
+    assert row
+    assert f"<= {rules.LARGEST_TOTAL})" in row["rule"]
 
 
 def test_what_is_too_large_is_not_read(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:

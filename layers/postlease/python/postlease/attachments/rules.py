@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 LONGEST_FILENAME = 255
 
+LARGEST_TOTAL = 28_500_000
+"""Bytes of a message's attachments that the schema takes: 38 MB as base64."""
+
 _ROOM = 2 * 1024 * 1024
-"""What a mail needs beside its attachments' base64: its line ends (a 38th), headers and bodies."""
+"""What a mail needs beside its attachments' base64: line ends (a 38th), headers, bodies."""
 
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
@@ -48,18 +51,13 @@ def checked_content_type(content_type: str | None, filename: str, *, pointer: st
     return content_type
 
 
-def largest_encoded() -> int:
-    """Bytes that a message's attachments may have after base64 at the configured provider."""
-    return settings().largest_mail - _ROOM
-
-
-def encoded_size(sizes: Iterable[int]) -> int:
-    """Bytes of so large attachments after base64, line ends left out."""
-    return sum((size + 2) // 3 * 4 for size in sizes)
+def largest_total() -> int:
+    """Bytes of one message's attachments: what the schema takes, or less if the provider does."""
+    return min(LARGEST_TOTAL, (settings().largest_mail - _ROOM) // 4 * 3)
 
 
 def check_total(sizes: Iterable[int], *, pointer: str) -> None:
-    """InvalidInputError if attachments of these raw sizes do not fit into one mail."""
-    if encoded_size(sizes) > largest_encoded():
-        megabytes = largest_encoded() * 3 // 4 // 1_000_000
-        raise InvalidInputError(pointer, f"too large: one mail carries {megabytes} MB")
+    """InvalidInputError if attachments of these sizes do not fit into one mail."""
+    if sum(sizes) > largest_total():
+        megabytes = largest_total() / 1_000_000
+        raise InvalidInputError(pointer, f"too large: one mail carries {megabytes:.1f} MB")
