@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
+
 import pytest
 
 from tests.template import (
@@ -12,7 +15,7 @@ from tests.template import (
     guards_triggers,
     guards_watching,
 )
-from tests.template.deployment import Deployment, deployment, source
+from tests.template.deployment import ROOT, Deployment, deployment, source
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +141,19 @@ def test_every_parameter_is_described_grouped_and_bounded(deployed: Deployment) 
 
 def test_rules_use_only_what_cloudformation_understands_there(deployed: Deployment) -> None:
     assert guards_watching.rules(deployed) == []
+
+
+def test_whole_addresses_are_a_permission_of_their_own() -> None:
+    """The guide's denial covers that one route of all, and the grant beside it covers it too."""
+    guide = (ROOT / "docs" / "http-api.md").read_text("utf-8")
+    [denied] = re.findall(r'"Deny", .*"Resource": "([^"]+)"', guide)
+    granted = denied.removesuffix("/recipients")
+    named = {
+        f"arn:aws:execute-api:REGION:ACCOUNT:API/$default/{method.upper()}"
+        + path.replace("{id}", "evt_1")
+        for path, method, _ in guards_exposure.SIGNED_ROUTES
+    }
+    assert {name for name in named if fnmatch.fnmatchcase(name, denied)} == {
+        "arn:aws:execute-api:REGION:ACCOUNT:API/$default/GET/v1/messages/evt_1/recipients"
+    }
+    assert len({name for name in named if fnmatch.fnmatchcase(name, granted)}) == 2
