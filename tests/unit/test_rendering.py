@@ -476,3 +476,21 @@ def test_this_process_uses_the_configured_directory_and_the_shipped_one(
     finally:
         settings.cache_clear()
         rendering.templates.cache_clear()
+
+
+def test_the_page_lists_the_shipped_templates_with_their_parameters() -> None:
+    page = (SHIPPED.parents[4] / "docs" / "templates.md").read_text("utf-8")
+    table = page.partition("| template | parameters")[2].partition("\n\n")[0]
+    listed: dict[str, tuple[set[str], set[str]]] = {}
+    for row in table.splitlines()[2:]:
+        _, names, required, optional, _ = row.split("|")
+        needed = set() if "none" in required else set(re.findall(r"`(\w+)`", required))
+        for name in re.findall(r"`(\w+)`", names):
+            listed[name] = (needed, set(re.findall(r"`(\w+)`", optional)))
+    assert sorted(listed) == OURS.names()
+    for name, (needed, optional) in listed.items():
+        if name in {"verify_email", "reset_password"}:
+            continue
+        assert needed == OURS.required_variables(name, "en")
+        shown = {member for sample in OURS.samples(name).values() for member in sample}
+        assert shown - needed <= optional

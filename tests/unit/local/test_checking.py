@@ -184,3 +184,21 @@ def test_the_check_s_status_says_whether_there_is_a_fault(tmp_path: Path) -> Non
         "check-templates: templates=1 faults=1",
     ]
     assert run("check", str(tmp_path / "none")).returncode == 1
+
+
+def test_styles_are_written_into_a_folder_of_one_s_own_once(tmp_path: Path) -> None:
+    html = "<html><head><style>p { margin: 0 }</style></head><body><p>{{ name }}</p></body></html>"
+    found = faults(tmp_path, {"en/body.source.html.j2": html})
+    assert found == ["welcome/en/body.html.j2: is not what its source makes: make templates"]
+    target = tmp_path / "welcome" / "en" / "body.html.j2"
+    written = run("write", str(tmp_path))
+    assert (written.returncode, written.stdout) == (0, f"written: {target}\n")
+    assert '<p style="margin: 0;">{{ name }}</p>' in target.read_text("utf-8")
+    assert check(tmp_path, SENDERS) == []
+    assert run("write", str(tmp_path)).stdout == ""
+    (tmp_path / "welcome" / "en" / "body.source.html.j2").write_text(
+        '<html><head><link rel="stylesheet" href="no.css"></head></html>'
+    )
+    refused = run("write", str(tmp_path))
+    assert refused.returncode == 1
+    assert "body.source.html.j2: No such file" in refused.stderr
