@@ -219,9 +219,14 @@ CREATE FUNCTION postlease.broken_mailbox(mailbox text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $_$
 DECLARE
-    parts text[] := regexp_match(mailbox, '^(.*)<([^<]*)>$');
-    name text := btrim(coalesce(parts[1], ''));
+    parts text[];
+    name text;
 BEGIN
+    IF length(mailbox) > 512 THEN
+        RETURN true;
+    END IF;
+    parts := regexp_match(mailbox, '^(.*)<([^<]*)>$');
+    name := btrim(coalesce(parts[1], ''));
     IF length(name) >= 2 AND name LIKE '"%"' THEN
         name := substr(name, 2, length(name) - 2);
     END IF;

@@ -4,9 +4,14 @@ CREATE OR REPLACE FUNCTION postlease.broken_mailbox(mailbox text) RETURNS boolea
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
 DECLARE
-    parts text[] := regexp_match(mailbox, '^(.*)<([^<]*)>$');
-    name text := btrim(coalesce(parts[1], ''));
+    parts text[];
+    name text;
 BEGIN
+    IF length(mailbox) > 512 THEN
+        RETURN true;
+    END IF;
+    parts := regexp_match(mailbox, '^(.*)<([^<]*)>$');
+    name := btrim(coalesce(parts[1], ''));
     IF length(name) >= 2 AND name LIKE '"%"' THEN
         name := substr(name, 2, length(name) - 2);
     END IF;

@@ -434,6 +434,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             "Can\x01ary <canary@example.net>",
             "canary@example.net\n",
             "C" * 129 + " <canary@example.net>",
+            "Canary" + " " * 500 + "<canary@example.net>",
             '"' + "C" * 129 + '" <canary@example.net>',
         )
     },

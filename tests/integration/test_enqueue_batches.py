@@ -307,6 +307,38 @@ def test_a_time_in_the_past_means_now_in_a_batch_too(
     assert arrange.row(owner, later)["available_at"] - created > timedelta(days=365)
 
 
+def test_the_application_asks_in_the_name_of_its_caller(
+    owner: Connection, application: Connection
+) -> None:
+    """Keys and scopes belong to that name, and what was there before under a key is not new."""
+    batch = Jsonb([message(), message(idempotency_key="1", cancel_scope="cart-1")])
+    found = [
+        application.execute(
+            "SELECT * FROM postlease.enqueue_for(%s, %s)", [caller, batch]
+        ).fetchall()
+        for caller in ("123456789012:role/shop", "123456789012:role/club") * 2
+    ]
+    assert [[row["is_new"] for row in rows] for rows in found] == [
+        [True, True],
+        [True, True],
+        [True, False],
+        [True, False],
+    ]
+    shop, club, shop_again, club_again = (rows[1]["id"] for rows in found)
+    assert shop == shop_again != club == club_again
+    assert arrange.row(owner, shop)["producer"] == "123456789012:role/shop"
+    assert arrange.statuses(owner) == {"pending": 6}
+
+
+@pytest.mark.parametrize("nobody", ["", "n" * 256, None])
+def test_whoever_asks_for_somebody_says_for_whom(
+    application: Connection, nobody: str | None
+) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        application.execute("SELECT * FROM postlease.enqueue_for(%s, '[]')", [nobody])
+    assert caught.value.diag.constraint_name == "email_messages_producer"
+
+
 def test_a_batch_that_is_rolled_back_mails_nobody(owner: Connection, producer: Connection) -> None:
     with producer.transaction(force_rollback=True):
         ask_many(producer, message(), message())

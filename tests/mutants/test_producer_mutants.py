@@ -114,6 +114,9 @@ MUTANTS = [
     *refusals(
         "broken_mailbox",
         {
+            "length(mailbox) > 512": (
+                f"from_address {'Canary' + ' ' * 500 + '<canary@example.net>'!r}"
+            ),
             "length(name) > 128": f"from_address {'C' * 129 + ' <canary@example.net>'!r}",
             "postlease.broken_content('{}', ARRAY[coalesce(parts[2], mailbox)]) IS NOT NULL": (
                 "from_address 'Canary <canary>'"
@@ -339,6 +342,13 @@ MUTANTS = [
         "ORDER BY a.scope, a.place DESC",
         f"{SCOPES}.test_of_a_batch_the_last_of_each_scope_stays",
         "ORDER BY a.scope, a.place",
+    ),
+    Mutant(
+        "enqueue_for",
+        "length(asker) NOT BETWEEN 1 AND 255 OR asker IS NULL",
+        f"{BATCHES}.test_whoever_asks_for_somebody_says_for_whom",
+        "false",
+        {"nobody": ""},
     ),
     Mutant(
         "enqueue_emails",
