@@ -16,6 +16,7 @@ from psycopg.rows import dict_row
 
 from tests import producers
 from tests.conftest import ROOT
+from tests.e2e.conftest import ask, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from local.stack import Stack
 
 PAGE = ROOT / "docs" / "producers.md"
-BUCKET = "postlease-attachmentsbucket"
 CONTENT = b"%PDF-1.7 \xe2\xe3\xcf\xd3 a receipt\n"
 TAKEN = "A-1000"
 """The number of an order that exists."""
@@ -49,22 +49,27 @@ class Shop:
     login: str
     owner: psycopg.Connection[dict[str, Any]]
 
+    @property
+    def name(self) -> str:
+        """Its role's name."""
+        return str(conninfo_to_dict(self.login)["user"])
+
     def receipt(self) -> dict[str, Any]:
         """A new file in the bucket, of the shop's own, as an attachment names it."""
-        with psycopg.connect(self.login) as connection:
-            row = connection.execute(
-                "SELECT postlease.attachments_tag(), gen_random_uuid()"
-            ).fetchone()
-        assert row
-        storage_ref = f"attachments/uploads/{row[0]}/{row[1]}"
-        put = self.stack.aws.client("s3").put_object(Bucket=BUCKET, Key=storage_ref, Body=CONTENT)
-        return {
-            "storage_ref": storage_ref,
-            "version_id": put["VersionId"],
+        announced = {
             "filename": "receipt.pdf",
             "content_type": "application/pdf",
             "size": len(CONTENT),
             "sha256": hashlib.sha256(CONTENT).hexdigest(),
+        }
+        place = signed(self.stack, "POST", "/v1/attachments", announced | {"producer": self.name})
+        upload = place.json["upload"]
+        headers = {name.replace("-", "_"): value for name, value in upload["headers"].items()}
+        put = ask(upload["url"], upload["method"], CONTENT, **headers)
+        assert put.status == 200, put.body[:500]
+        return announced | {
+            "storage_ref": place.json["storage_ref"],
+            "version_id": put.headers["x-amz-version-id"],
         }
 
     def orders(self) -> list[str]:
@@ -100,7 +105,7 @@ class Shop:
         found = self.owner.execute(
             "SELECT producer, status FROM postlease.email_messages"
         ).fetchall()
-        assert found == [{"producer": conninfo_to_dict(self.login)["user"], "status": "sent"}]
+        assert found == [{"producer": self.name, "status": "sent"}]
         return mail
 
 
