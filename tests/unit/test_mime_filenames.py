@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postlease.errors import TemplateError
@@ -74,6 +74,7 @@ def test_other_names_pass(name: str) -> None:
     assert not is_forbidden_filename(name)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_a_name_that_passes_is_shown_as_one_that_passes(name: str) -> None:
     """What is cut, stripped or replaced on the way to the reader makes no program of it."""
