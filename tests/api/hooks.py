@@ -25,6 +25,8 @@ from local.signatures import ACCESS_KEY, SECRET_KEY, SIGNING_NAME
 from tests.api.pool import Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from requests import PreparedRequest
 
 POOL, COUNTS = "API_POOL", "API_COUNTS"
@@ -69,18 +71,64 @@ KINDS: dict[str, dict[tuple[str, str], str]] = {
     "GET /v1/events/{event_id}": {("path", "event_id"): "events"},
     "POST /verify": {("body", "link"): "links", ("body", "code"): "codes"},
     "GET /v1/messages/{id}": {("path", "id"): "messages"},
+    "GET /v1/messages/{id}/recipients": {("path", "id"): "messages"},
+    "POST /v1/messages/{id}/cancel": {("path", "id"): "pending"},
     "POST /v1/messages/{id}/retry": {("path", "id"): "failed"},
     "POST /v1/messages/{id}/resolve": {("path", "id"): "unknown"},
     "POST /v1/password-resets/redeem": {("body", "token"): "resets"},
     "PATCH /v1/users/{id}": {("path", "id"): "users", ("body", "email"): "fresh"},
     "POST /v1/users/{id}/revoke-tokens": {("path", "id"): "users"},
     "DELETE /v1/users/{id}": {("path", "id"): "closing"},
+    "DELETE /v1/suppressions/{id}": {("path", "id"): "suppressed"},
 }
 """What each place of an operation's requests names, by kind of thing in the pool."""
 
 
+RECEIPT = {
+    "template": "receipt",
+    "to": ["ada@example.com", {"email": "grace@example.com", "name": "Grace Hopper"}],
+    "parameters": {"order_number": "A-1001", "total": "12.00"},
+}
+# What must fit to the deployment or to the rest of the message, which no description can say.
+_FITTING = ("cc", "bcc", "from", "expires_at", "attachments", "idempotency_key")
+
+
+def _message(drawn: Any) -> dict[str, Any]:
+    """A message that is taken, with what else was drawn for it."""
+    kept = drawn if isinstance(drawn, dict) else {}
+    return {name: value for name, value in kept.items() if name not in _FITTING} | RECEIPT
+
+
+WHOLE: dict[str, Callable[[Any], Any]] = {
+    "POST /v1/messages": _message,
+    "POST /v1/messages/batch": lambda drawn: {
+        "messages": [_message(one) for one in drawn.get("messages") or [{}]]
+    },
+}
+"""Bodies whose members must fit together, made so."""
+
+
+def plain(value: Any) -> Any:
+    """The value without what JSON can say and no body may hold, at any depth."""
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case bool() | None:
+            return value
+        case int():
+            return max(-(1 << 63), min(value, (1 << 63) - 1))
+        case list():
+            return [plain(one) for one in value]
+        case dict():
+            return {plain(name): plain(one) for name, one in value.items()}
+        case _:
+            return value
+
+
 def fill(case: Any, things: Pool) -> None:
     """Let the case name things that exist."""
+    if case.operation.label in WHOLE and isinstance(case.body, dict):
+        case.body = WHOLE[case.operation.label](case.body)
     for (place, name), kind in KINDS.get(case.operation.label, {}).items():
         if place == "path":
             case.path_parameters[name] = things.take(kind)
@@ -100,6 +148,10 @@ def _members(name: str, thing: str) -> dict[str, str]:
 def map_case(context: Any, case: Any) -> Any:
     """Three of four positive cases name things that exist."""
     meta = case.meta
+    if meta is not None and meta.generation.mode.is_positive and isinstance(case.body, dict):
+        case.body = plain(case.body)
+        if case.operation.label == "POST /v1/messages/retry":
+            case.body["template"] = "used_by_nobody"  # what the pool's failed ones are for
     drawn = repr((case.body, case.path_parameters, case.query, case.headers))
     if meta is not None and meta.generation.mode.is_positive and zlib.crc32(drawn.encode()) % 4:
         fill(case, pool)
@@ -158,6 +210,10 @@ def example(operation: Any, things: Pool) -> dict[str, Any]:
             name: (members[name].get("examples") or members[name].get("enum") or [""])[0]
             for name in schema["required"]
         }
+        if operation.label in WHOLE:
+            parts["body"] = WHOLE[operation.label]({})
+        if operation.label == "POST /v1/messages/retry":
+            parts["body"]["template"] = "used_by_nobody"
         break
     for (place, name), kind in KINDS.get(operation.label, {}).items():
         part = parts["path_parameters" if place == "path" else "body"]

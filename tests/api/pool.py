@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import threading
 import urllib.request
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from local.stack import Stack
 
-ONCE = ("failed", "unknown", "resets", "closing", "fresh")
+ONCE = ("failed", "unknown", "resets", "closing", "fresh", "pending", "suppressed")
 _LINK = re.compile(r"https?://\S+/(verify|reset)#token=([A-Za-z0-9_-]{64})")
 _CODE = re.compile(r"[: ](\d{6})$", re.MULTILINE)
 _ANY = 40
@@ -113,10 +114,20 @@ def _make_messages(stack: Stack, pool: Pool, once: int) -> None:
             " WHERE status = 'sending'",
             {"by": timedelta(minutes=1)},
         )
+        later = datetime.now(UTC) + timedelta(days=30)
+        arrange.enqueue(owner, once, send_at=later)
         rows = owner.execute("SELECT id, status FROM postlease.email_messages ORDER BY id")
         found = [(event_id(row["id"]), str(row["id"]), row["status"]) for row in rows]
+        listed = [secrets.token_bytes(32) for _ in range(once)]
+        owner.execute(
+            "INSERT INTO postlease.suppressions (address_digest, reason)"
+            " SELECT unnest(%s::bytea[]), 'manual'",
+            [listed],
+        )
+    pool.things["suppressed"] = [digest.hex() for digest in listed]
     pool.things["failed"] = [name for name, _, status in found if status == "failed"]
     pool.things["unknown"] = [name for name, _, status in found if status == "sending"]
+    pool.things["pending"] = [name for name, _, status in found if status == "pending"]
     pool.things["messages"] = [name for pair in found[: _ANY // 2] for name in pair[:2]]
 
 

@@ -235,6 +235,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "#/expires_at",
     ),
     ({"tags": {"PostLease-id": "x"}}, "#/tags/PostLease-id"),
+    ({"reply_to": {"email": "a@example.com", "name": "Ada\u200b"}}, "#/reply_to/name"),
+    ({"from": {"email": "noreply@example.com", "name": "Ada\ue000"}}, "#/from/name"),
 ]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from postlease import addresses, rendering
 from postlease.attachments import Wanted
 from postlease.config import settings
-from postlease.errors import RefusedInputError, TemplateError
+from postlease.errors import InvalidInputError, RefusedInputError, TemplateError
 from postlease.messages import reading
 
 if TYPE_CHECKING:
@@ -108,11 +108,15 @@ def _parts(mailbox: Any, pointer: str) -> tuple[str, str, str]:
 
 
 def _mailbox(name: str, address: str, pointer: str) -> str:
+    """`"name" <address>`; the quotes keep those that the name itself may have."""
     if not name:
         return address
     text = f'"{name}" <{address}>'
-    with_place = addresses.parse_sender(text, pointer=pointer)
-    return text if with_place.name == name else address
+    try:
+        addresses.parse_sender(text, pointer=pointer)
+    except InvalidInputError as error:
+        raise RefusedInputError(error.pointer, error.detail) from None
+    return text
 
 
 def _moments(said: Mapping[str, Any], faults: Faults, pointer: str) -> dict[str, str]:

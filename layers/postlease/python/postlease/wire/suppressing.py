@@ -28,10 +28,13 @@ _ENTRY: dict[str, Shape] = {
     "expires_at": MOMENT.or_null(),
 }
 
+# 32 bytes of a digest and the first letter of a reason, as base64 writes these three.
+_CURSOR = "^[A-Za-z0-9_-]{42}[BFJNRVZdhlptx159][ijt]$"
+
 SEARCH = Operation(
     parameters=(
         Parameter("query", "reason", _REASON),
-        Parameter("query", "cursor", text("from the page before", pattern="^[A-Za-z0-9_-]{44}$")),
+        Parameter("query", "cursor", text("from the page before", pattern=_CURSOR)),
         Parameter("query", "limit", number(minimum=1, maximum=100, default=50)),
     ),
     replies=(
