@@ -25,6 +25,7 @@ from local.stack import Stack
 from tests import arrange, producers
 from tests.aviary import LOUD, OURS, Aviary
 from tests.canaries import TOKEN, Canaries
+from tests.e2e.conftest import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -326,6 +327,56 @@ def test_the_messages_api(aviary: Aviary) -> None:
         status = 422 if tail == "/resolve" else 400
         aviary.signed(method, f"/v1/messages/{person.address}{tail}", body, status=status)
         aviary.ask(method, f"/v1/messages/{person.address}{tail}", body, status=403)
+
+
+def test_mail_asked_for(aviary: Aviary) -> None:
+    person, other = aviary.person(), aviary.person()
+    message = {
+        "template": "receipt",
+        "to": [{"email": person.address, "name": person.name}],
+        "bcc": [other.address],
+        "reply_to": {"email": other.address, "name": other.name},
+        "parameters": {"order_number": person.name, "total": person.address},
+        "idempotency_key": "receipt-canary",
+    }
+    answer = aviary.signed("POST", "/v1/messages", message, status=202, idempotency_key="k")
+    aviary.signed("POST", "/v1/messages", message, status=202)
+    changed = message | {"cc": [aviary.person().address]}
+    aviary.signed("POST", "/v1/messages", changed, status=422)
+    for wrong in (
+        {"to": [person.address, person.address.upper()]},
+        {"to": [f"{person.name} <{person.address}>"]},
+        {"from": person.address},
+        {"template": "no_such"},
+        {"parameters": {person.address: person.name}},
+        {"parameters": {"order_number": f"https://{person.domain}.example", "total": "1"}},
+        {"tags": {person.address: person.name}},
+        {"attachments": [{"storage_ref": person.address, "filename": person.name}]},
+        {person.address: person.name},
+    ):
+        asked = message | {"idempotency_key": None} | wrong
+        status = 400 if person.address in wrong else 422
+        aviary.signed("POST", "/v1/messages", asked, status=status)
+        aviary.signed("POST", "/v1/messages/batch", {"messages": [asked]}, status=status)
+    # What only the database can refuse: numbers that it writes with three hundred digits each.
+    long = message["parameters"] | {"more": [1e300] * 300}
+    asked = message | {"idempotency_key": None, "parameters": long}
+    aviary.signed("POST", "/v1/messages", asked, status=422)
+    path = f"/v1/messages/{answer.json['event_id']}"
+    aviary.signed("GET", path, status=200)
+    # Its answer is the one that holds whole addresses.
+    told = signed(aviary.stack, "GET", f"{path}/recipients")
+    assert person.address in told.body.decode()
+    listed = {"email": person.address}
+    aviary.signed("PUT", "/v1/suppressions", listed, status=200)
+    aviary.signed("POST", "/v1/suppressions/lookup", listed, status=200)
+    aviary.signed("GET", "/v1/suppressions", status=200)
+    aviary.signed("PUT", "/v1/suppressions", listed | {"expires_at": person.name}, status=422)
+    aviary.signed("PUT", "/v1/suppressions", {"email": person.name}, status=422)
+    aviary.signed("POST", f"{path}/cancel", status=200)
+    aviary.signed("POST", f"{path}/cancel", status=409)
+    file = {"filename": f"{person.name}.exe", "size": 1, "sha256": "0" * 64}
+    aviary.signed("POST", "/v1/attachments", file, status=422)
 
 
 def test_what_a_provider_answers(aviary: Aviary) -> None:
