@@ -366,6 +366,32 @@ def test_a_body_may_be_as_large_as_its_route_says(api: Api, path: str, limit: in
     assert api.call("POST", path, just).status == 400  # read, and then refused for its member
 
 
+ODD: list[Any] = [
+    *(None, True, 0, -1, 1.5, 2**62, "", " ", "x" * 300, "\u202e", "😀", "%00", "a@b.example"),
+    *([], {}, [[]], [{}], [None], [1], [""], {"": ""}, {"email": {}}, {"email": "a@b.example"}),
+    *({"a": {"b": {"c": []}}}, [{"email": "a@b.example", "name": {}}], ["a@b.example"] * 51),
+]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        *("template", "to", "cc", "bcc", "parameters", "locale", "priority", "delivery"),
+        *("send_at", "expires_at", "idempotency_key", "cancel_scope", "from", "reply_to"),
+        *("tags", "attachments"),
+    ],
+)
+def test_no_value_at_any_place_is_a_fault_of_ours(api: Api, owner: Connection, member: str) -> None:
+    for value in ODD:
+        before = number(owner)
+        for reply in (send(api, **{member: value}), batch(api, {member: value})):
+            assert reply.status in {202, 400, 422}, (member, value, reply.text)
+            if reply.status != 202:
+                assert number(owner) == before
+                assert all(f"/{member}" in pointer for pointer in pointers(reply)), reply.text
+            before = number(owner)
+
+
 def test_logs_name_ids_and_the_caller_and_nothing_of_a_message(
     api: Api, owner: Connection, logs: io.StringIO
 ) -> None:
