@@ -151,7 +151,11 @@ def test_the_page_shows_every_route_with_every_member_and_problem() -> None:
         assert operation["operationId"] in shown.ids
     for slug in set(PROBLEMS) - EVERYWHERE:
         assert slug in shown.text
-    for word in ("Idempotency-Key", "created_after", "verification.event_id", "messages[].reason"):
+    for word in (
+        *("Idempotency-Key", "created_after", "verification.event_id", "messages[].reason"),
+        *("reply_to.email", "messages[].to[].name", "messages[].attachments[].storage_ref"),
+        "string or object or null",
+    ):
         assert word in shown.text
 
 

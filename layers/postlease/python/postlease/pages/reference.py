@@ -141,14 +141,20 @@ def _members(schema: Mapping[str, Any], before: str = "") -> Iterator[tuple[str,
     for name, inner in schema.get("properties", {}).items():
         optional = "" if name in schema["required"] else "optional, "
         yield _code(before + name), optional + _kind(inner), _note(inner)
-        yield from _members(inner, f"{before}{name}.")
-        yield from _members(inner.get("items", {}), f"{before}{name}[].")
+        for one in _alternatives(inner):
+            yield from _members(one, f"{before}{name}.")
+            for element in _alternatives(one.get("items", {})):
+                yield from _members(element, f"{before}{name}[].")
+
+
+def _alternatives(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return schema.get("oneOf") or [schema]
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
     """What a value may be, in few words."""
-    kind = schema.get("type", "")
-    words = [" or ".join(kind) if isinstance(kind, list) else kind]
+    kinds = [one.get("type", "") for one in _alternatives(schema)]
+    words = [" or ".join(" or ".join(one) if isinstance(one, list) else one for one in kinds)]
     if "enum" in schema:
         words = [" ".join(_code(word) for word in schema["enum"] if word is not None)]
         words += ["or null"] if None in schema["enum"] else []
