@@ -150,7 +150,11 @@ def test_no_refusal_repeats_what_could_be_an_address_or_a_value(tmp_path: Path) 
 
 
 def test_at_most_twenty_refusals_are_told(tmp_path: Path) -> None:
-    assert len(refusals(welcome(tmp_path), many=["www.x.y"] * 1000)) == 20
+    text = "".join("{{ p" + str(n) + " }}" for n in range(30))
+    templates = welcome(tmp_path, text=text)
+    assert len(refusals(templates)) == 20
+    given = {f"p{n}": "www.x.y" for n in range(30)}
+    assert len(refusals(templates, **given)) == 20
 
 
 def test_depth_is_no_way_around(tmp_path: Path) -> None:
