@@ -123,7 +123,7 @@ def test_a_probe_may_be_of_any_size(owner: Connection, application: Connection) 
 def test_a_suspect_may_be_of_any_size(owner: Connection, application: Connection) -> None:
     [huge] = enqueue(owner, 28_500_000)
     owner.execute("UPDATE postlease.email_messages SET reaped_count = 1")
-    assert claimed(application, EMPTY, suspects=True) == [huge]
+    assert claimed(application, Room(0, alone=False), suspects=True) == [huge]
 
 
 def test_among_those_that_do_not_fit_the_one_that_waits_longest_is_held_up(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import urllib.request
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import pytest
 from postlease import attachments, outbox
 from postlease.attachments import Wanted
 from postlease.delivery import draining
+from postlease.delivery.slots import Slots
 from tests import arrange
 
 if TYPE_CHECKING:
@@ -190,6 +192,33 @@ def test_a_message_larger_than_the_budget_goes_alone_and_auth_mail_beside_it(
     assert [arrange.row(owner, key)["status"] for key in (huge, last)] == ["sent", "sent"]
     sizes = [mail["attachments"][0]["size"] for mail in sweeps.inbox()]
     assert sizes == [300, 100]
+
+
+def test_a_sweep_does_not_end_over_room_that_came_back_while_it_looked(
+    sweeps: Sweeps,
+    owner: Connection,
+    bucket: Put,
+    environment: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environment(ATTACHMENT_BYTES_IN_FLIGHT="250")
+    weighing(owner, bucket, 200, 200)
+    ended = threading.Event()
+    give_back, claim = Slots.give_back, outbox.claim
+
+    def noted(slots: Slots, held: int) -> None:
+        give_back(slots, held)
+        ended.set()
+
+    def slow(*given: Any, **named: Any) -> Any:
+        found = claim(*given, **named)
+        assert found or ended.wait(30)
+        return found
+
+    monkeypatch.setattr(Slots, "give_back", noted)
+    monkeypatch.setattr(outbox, "claim", slow)
+    sweeps.meets("slow", 1, seconds=1)
+    assert sweeps.run().counts["sent"] == 2
 
 
 def test_more_named_messages_than_there_is_room_for_are_all_sent(

@@ -1,7 +1,8 @@
 """Delivery: claim, prepare, authorize, send, record.
 
     draining     the claim loop
-    slots        how many messages are in flight
+    launching    claimed messages onto threads
+    slots        how many messages are in flight, and bytes of their attachments
     preparing    a claimed message to bytes
     sending      one message's way, up to its settlement
     rates        what providers say about their rate

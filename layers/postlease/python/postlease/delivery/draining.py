@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from postlease import gate, outbox
-from postlease.delivery.gatekeeping import NEVER
-from postlease.delivery.sending import Deadline, Sender
+from postlease.delivery.launching import Launcher, held
 from postlease.delivery.slots import Slots
 from postlease.errors import UnavailableError
 from postlease.telemetry import logger
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.database import Database
-    from postlease.delivery.gatekeeping import Gatekeeper, Turn
+    from postlease.delivery.gatekeeping import Gatekeeper
+    from postlease.delivery.sending import Sender
     from postlease.delivery.tally import Tally
     from postlease.model import ClaimedMessage, Outcome
 
@@ -75,7 +75,6 @@ class Drain:
     ) -> None:
         self._settings = settings
         self._claims = claims
-        self._sender = sender
         self._gatekeeper = gatekeeper
         self._provider = provider
         self._tally = tally
@@ -83,6 +82,15 @@ class Drain:
         self._worker = worker
         self._floors = outbox.Floors()
         self._slots = Slots(settings.send_slots, settings.attachment_bytes_in_flight)
+        self._launcher = Launcher(
+            times=settings.times,
+            claims=claims,
+            sender=sender,
+            gatekeeper=gatekeeper,
+            slots=self._slots,
+            tally=tally,
+            ends_at=times.invocation_ends_at,
+        )
         self._suspects_at = 0.0
         self._held_up: outbox.HeldUp | None = None
         self._look_at: float | None = None
@@ -96,7 +104,9 @@ class Drain:
         """
         with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
             while self._has_time():
-                if self._turn(threads):
+                room = self._slots.room
+                # Room that came back while it looked: what it left may fit now.
+                if self._turn(threads) or self._slots.room != room:
                     continue
                 if not self._slots.in_flight and not self._lingers():
                     # A last look, so that draining includes the suspects.
@@ -124,12 +134,12 @@ class Drain:
                     logger.warning("claiming failed", extra={"reason": str(error)})
                     break
                 left = left[slots:]
-                if room.alone and not any(map(_held, started)):
+                if room.alone and not any(map(held, started)):
                     continue
                 # Perhaps there was no room: they come again behind the others.
                 claimed = {message.claim.message_id for message in started}
                 left += [message_id for message_id in named if message_id not in claimed]
-                if not started:
+                if not started and self._slots.room == room:
                     self._slots.wait(_POLL_SECONDS)
         self._tally.unseen.update(left)
 
@@ -231,35 +241,9 @@ class Drain:
     def _launch(
         self, threads: ThreadPoolExecutor, messages: Sequence[ClaimedMessage], asked_at: float
     ) -> list[Future[Outcome | None]]:
-        """Put each message on a thread of its own. asked_at: the monotonic second of the claim."""
-        lease_ends_at = asked_at + self._settings.times.lease.total_seconds()
-        deadline = Deadline(lease_ends_at, self._times.invocation_ends_at)
-        held = sum(map(_held, messages))
-        self._slots.take(len(messages), held)
-        if held and self._look_at is None:
+        if self._look_at is None and any(map(held, messages)):
             self._look_at = asked_at + _HELD_UP_SECONDS
-        self._tally.count("claimed", len(messages))
-        turns = self._turns(messages, deadline, asked_at)
-        return [
-            threads.submit(self._fly, message, deadline, turn)
-            for message, turn in zip(messages, turns, strict=True)
-        ]
-
-    def _turns(
-        self, messages: Sequence[ClaimedMessage], deadline: Deadline, asked_at: float
-    ) -> list[Turn]:
-        try:
-            return self._gatekeeper.turns(
-                self._claims.connection(),
-                messages,
-                claimed_at=asked_at,
-                latest=deadline.latest_start(self._settings.times.needed_to_start),
-            )
-        except Exception as error:  # noqa: BLE001 - they are claimed: whatever it is, hand them back
-            logger.warning("pacing failed", extra={"reason": type(error).__name__})
-            self._claims.discard()
-            self._gatekeeper.stand_off()
-            return [NEVER for _ in messages]
+        return self._launcher.launch(threads, messages, asked_at)
 
     def _claimant(self) -> outbox.Claimant:
         return outbox.Claimant(
@@ -269,20 +253,9 @@ class Drain:
             max_attempts=self._settings.max_attempts,
         )
 
-    def _fly(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
-        try:
-            return self._sender.send(message, deadline, turn)
-        finally:
-            self._slots.give_back(_held(message))
-
     def _has_time(self) -> bool:
         needed = self._settings.times.needed_to_start.total_seconds()
         return time.monotonic() + needed < self._times.invocation_ends_at
 
     def _lingers(self) -> bool:
         return time.monotonic() < self._times.linger_until
-
-
-def _held(message: ClaimedMessage) -> int:
-    """Bytes of its attachments, as they lie in the storage."""
-    return sum(attachment.size for attachment in message.attachments)

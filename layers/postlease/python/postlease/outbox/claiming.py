@@ -191,7 +191,7 @@ def claim(
     from_start = suspects or floors.at_start()
     parameters = {
         **claimant.parameters(),
-        **room.parameters(),
+        **(_ALONE if suspects else room).parameters(),
         "slots": slots,
         "suspects": suspects,
         **(Floors() if suspects else floors).parameters(),
