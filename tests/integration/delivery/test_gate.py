@@ -30,6 +30,7 @@ from postlease.model import Blocked
 from postlease.providers import ses
 from tests import arrange
 from tests.integration.delivery.conftest import Sweeps
+from tests.integration.delivery.test_attachments import weighing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,10 +147,13 @@ def test_a_message_that_comes_to_no_call_spends_no_probe(sweeps: Sweeps, owner: 
 
 
 def test_a_refusal_without_a_call_spends_no_probe_and_opens_nothing(
-    sweeps: Sweeps, owner: Connection, monkeypatch: pytest.MonkeyPatch
+    sweeps: Sweeps,
+    owner: Connection,
+    bucket: Callable[[str, bytes], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ses, "LARGEST", 20_000)
-    [large] = arrange.enqueue(owner, parameters={"order_number": "9" * 20_000, "total": "1"})
+    [large] = weighing(owner, bucket, 20_000)
     [asked] = arrange.enqueue(owner)
     gate.close_gate(owner, "ses", reason="unreachable")
     arrange.pass_time(owner, MINUTE)
