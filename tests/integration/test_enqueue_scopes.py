@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, LiteralString
 
@@ -138,6 +139,27 @@ def test_two_sessions_with_one_scope_leave_one_message_pending(
             wait_until_blocked(owner, second.info.backend_pid)
         racer.join()
     assert (state(owner, older), state(owner, found[0])) == (SUPERSEDED, PENDING)
+
+
+def test_a_message_that_is_claimed_meanwhile_stays_its_claimant_s(
+    owner: Connection, producer_logins: list[str], application: Connection
+) -> None:
+    """Whoever looked before the claim's commit looks again after it."""
+    with connect(producer_logins[0]) as connection:
+        older = ask(connection, cancel_scope="cart-1")
+
+        def race() -> None:
+            with contextlib.suppress(psycopg.Error):  # then the message is not there
+                ask(connection, cancel_scope="cart-1")
+
+        racer = threading.Thread(target=race)
+        with application.transaction():
+            assert [m.claim.message_id for m in arrange.claim(application)] == [older]
+            racer.start()
+            wait_until_blocked(owner, connection.info.backend_pid)
+        racer.join()
+    assert state(owner, older) == ("sending", None)
+    assert arrange.statuses(owner) == {"sending": 1, "pending": 1}
 
 
 HELD: LiteralString = (

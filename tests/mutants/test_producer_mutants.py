@@ -328,6 +328,11 @@ MUTANTS = [
     ),
     Mutant(
         "enqueue_for",
+        "            FOR NO KEY UPDATE\n",
+        f"{SCOPES}.test_a_message_that_is_claimed_meanwhile_stays_its_claimant_s",
+    ),
+    Mutant(
+        "enqueue_for",
         "AND m.id <> ALL (newest)",
         f"{SCOPES}.test_a_newer_message_takes_the_place_of_those_that_are_pending",
     ),
