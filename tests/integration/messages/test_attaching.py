@@ -6,13 +6,14 @@ import base64
 import hashlib
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from postlease import attachments
-from postlease.errors import UnavailableError
-from tests.integration.messages.conftest import batch, number, pointers, sample, send
+from postlease import attachments, database, messages
+from postlease.errors import RefusedInputError, UnavailableError
+from tests.integration.messages.conftest import RECEIPT, batch, number, pointers, sample, send
 from tests.integration.retention.conftest import bucket
 
 if TYPE_CHECKING:
@@ -99,6 +100,28 @@ def test_an_upload_belongs_to_one_message(api: Api, bucket: Bucket, owner: Conne
     reply = send(api, attachments=[note(ref)])
     assert pointers(reply) == ["#/attachments"]
     assert number(owner) == 1
+
+
+def test_two_requests_at_once_for_one_upload_are_one_message(
+    api: Api, bucket: Bucket, owner: Connection, application_conninfo: str
+) -> None:
+    """What only the database can tell is a refusal that names the attachments, and no fault."""
+    body = RECEIPT | {"attachments": [note(uploaded(api))]}
+
+    def ask_too(_: int) -> str:
+        kept = database.Database(lambda *, refresh: application_conninfo)
+        try:
+            messages.send(kept, body, producer=api.principal, idempotency_key=None)
+        except RefusedInputError as error:
+            return error.pointer
+        finally:
+            kept.discard()
+        return "taken"
+
+    with ThreadPoolExecutor(4) as threads:
+        told = sorted(threads.map(ask_too, range(4)))
+    assert told == ["/attachments"] * 3 + ["taken"]
+    assert number(owner) == len(stored(owner)) == 1
 
 
 def test_a_message_repeated_under_its_key_keeps_its_upload(
