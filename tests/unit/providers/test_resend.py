@@ -168,6 +168,7 @@ def test_the_recipients_are_those_of_the_envelope_alone() -> None:
     [
         ("Ada", "Ada <no-reply@mail.example.com>"),
         ("Müller, Jürgen", '"Müller, Jürgen" <no-reply@mail.example.com>'),
+        ("=?utf-8?q?Eve?=", '"=?utf-8?q?Eve?=" <no-reply@mail.example.com>'),
         ('Ada "the" Lovelace', '"Ada \\"the\\" Lovelace" <no-reply@mail.example.com>'),
     ],
 )
