@@ -36,7 +36,10 @@ BEGIN
             THEN 'email_messages_recipient_count'
         WHEN priority NOT IN (50, 100) THEN 'email_messages_priority'
         WHEN delivery NOT IN ('at_least_once', 'at_most_once') THEN 'email_messages_delivery'
-        WHEN NOT (isfinite(send_at) AND isfinite(expires_at)) THEN 'email_messages_times_finite'
+        -- Neither infinite nor beyond what programs read: a row with such a time would hide all others.
+        WHEN NOT (send_at BETWEEN timestamptz '0001-01-02 00:00:00+00' AND '9999-12-30 00:00:00+00'
+                  AND expires_at BETWEEN timestamptz '0001-01-02 00:00:00+00' AND '9999-12-30 00:00:00+00')
+            THEN 'email_messages_times_finite'
         -- One that is over already is taken: who repeats a key after that still learns the id.
         WHEN expires_at <= send_at THEN 'email_messages_expires_after_send'
         WHEN length(idempotency_key) NOT BETWEEN 1 AND 255 THEN 'email_messages_key_length'

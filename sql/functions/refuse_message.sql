@@ -29,7 +29,7 @@ DECLARE
         WHEN 'email_messages_priority' THEN 'priority is 50 or 100'
         WHEN 'email_messages_delivery' THEN 'delivery is at_least_once or at_most_once'
         WHEN 'email_messages_times_finite' THEN
-            'send_at and expires_at are moments; as text, RFC 3339 with an offset'
+            'send_at and expires_at are moments of the years 1 to 9999; as text, RFC 3339 with an offset'
         WHEN 'email_messages_expires_after_send' THEN 'expires_at is later than send_at'
         WHEN 'email_messages_key_length' THEN 'an idempotency key has 1 to 255 characters'
         WHEN 'email_messages_scope_length' THEN 'a cancel scope has 1 to 255 characters'

@@ -344,6 +344,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "never": ({"send_at": "infinity"}, "email_messages_times_finite"),
     "since ever": ({"send_at": "-infinity"}, "email_messages_times_finite"),
     "for ever": ({"expires_at": "infinity"}, "email_messages_times_finite"),
+    "in the year 10000": ({"send_at": "10000-01-01 00:00Z"}, "email_messages_times_finite"),
+    "until the year 10000": ({"expires_at": "10000-01-01 00:00Z"}, "email_messages_times_finite"),
+    "until a year before 1": (
+        {"expires_at": "0044-03-15 00:00Z BC"},
+        "email_messages_times_finite",
+    ),
+    "since a year before 1": ({"send_at": "0044-03-15 00:00Z BC"}, "email_messages_times_finite"),
     "parameters a list": ({"parameters": Jsonb([])}, "email_messages_parameters_object"),
     "parameters a text": ({"parameters": Jsonb("a")}, "email_messages_parameters_object"),
     "parameters JSON null": ({"parameters": Jsonb(None)}, "email_messages_parameters_object"),

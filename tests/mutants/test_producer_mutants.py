@@ -20,6 +20,8 @@ BATCHES = "test_enqueue_batches"
 SCOPES = "test_enqueue_scopes"
 ATTACHMENTS = "test_enqueue_attachments"
 ARGUMENTS = "test_enqueue_arguments"
+EARLIEST = "timestamptz '0001-01-02 00:00:00+00'"
+LATEST = "'9999-12-30 00:00:00+00'"
 ATTACHMENT = f"{ATTACHMENTS}.test_what_is_refused_of_an_attachment_is_named_and_not_repeated"
 
 
@@ -43,7 +45,6 @@ MUTANTS = [
             "locale !~ '^[A-Za-z0-9-]{1,35}$'": "locale with a path",
             "jsonb_typeof(parameters) <> 'object'": "parameters a list",
             "delivery NOT IN ('at_least_once', 'at_most_once')": "delivery unknown",
-            "NOT (isfinite(send_at) AND isfinite(expires_at))": "never",
             "expires_at <= send_at": "over before it leaves",
             "length(idempotency_key) NOT BETWEEN 1 AND 255": "key of 256 characters",
             "length(cancel_scope) NOT BETWEEN 1 AND 255": "scope empty",
@@ -59,10 +60,18 @@ MUTANTS = [
         {"array_ndims(to_addresses)": "two lines of addresses"},
         "1",
     ),
-    *refusals(
-        "broken_message",
-        {" AND isfinite(expires_at)": "for ever", "isfinite(send_at) AND ": "never"},
-        "",
+    *(
+        Mutant(
+            "broken_message", f"{member} BETWEEN {EARLIEST} AND {LATEST}", REFUSALS, change, case
+        )
+        for member, early, late in (
+            ("send_at", "since a year before 1", "in the year 10000"),
+            ("expires_at", "until a year before 1", "until the year 10000"),
+        )
+        for change, case in (
+            (f"{member} >= {EARLIEST}", refusal(late)),
+            (f"{member} <= {LATEST}", refusal(early)),
+        )
     ),
     *refusals(
         "broken_message", {"expires_at <= send_at": "over when it leaves"}, "expires_at < send_at"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,3 +123,76 @@ def test_a_text_that_its_template_does_not_allow_is_a_422_with_its_place(
     assert (reply.status, reply.problem) == (422, "request-refused")
     assert pointers(reply) == [pointer]
     assert number(owner) == 0
+
+
+EDGES = [
+    "9999-12-31T23:59:59-12:00",
+    "9999-12-31T00:00:00Z",
+    "0001-01-01T00:00:00+12:00",
+    "0001-01-01T23:59:59Z",
+    "0000-01-01T00:00:00Z",
+    "2126-01-01T00:00:00+24:00",
+]
+
+
+@pytest.mark.parametrize("moment", EDGES)
+def test_a_moment_that_nobody_could_read_again_is_refused_wherever_it_stands(
+    api: Api, owner: Connection, moment: str
+) -> None:
+    for member in ("send_at", "expires_at"):
+        reply = send(api, **{member: moment})
+        assert (reply.status, reply.problem, pointers(reply)) == (
+            422,
+            "invalid-field",
+            [f"#/{member}"],
+        )
+    reply = api.call("PUT", "/v1/suppressions", {"email": "ada@example.com", "expires_at": moment})
+    assert (reply.status, pointers(reply)) == (422, ["#/expires_at"])
+    for member in ("created_after", "created_before"):
+        reply = api.call("POST", "/v1/messages/retry", {"reason": "rejected", member: moment})
+        assert (reply.status, pointers(reply)) == (422, [f"#/{member}"])
+    assert number(owner) == 0
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["9999-12-29T12:00:00-11:59", "2126-01-01T00:00:00+23:59", "2126-01-01T00:00:00-23:59"],
+)
+def test_a_moment_of_any_offset_is_taken_and_told(api: Api, owner: Connection, moment: str) -> None:
+    sent = send(api, send_at="2026-01-01T00:00:00-23:59", expires_at=moment)
+    assert sent.status == 202
+    [found] = api.found()
+    expected = datetime.fromisoformat(moment)
+    assert datetime.fromisoformat(found["expires_at"]) == expected
+    reply = api.call("PUT", "/v1/suppressions", {"email": "ada@example.com", "expires_at": moment})
+    assert datetime.fromisoformat(reply.json["expires_at"]) == expected
+    assert number(owner) == 1
+
+
+@pytest.mark.parametrize("moment", [*EDGES[:5], "2126-01-01T00:00:00+23:59:59"])
+@pytest.mark.parametrize("name", ["created_after", "created_before"])
+def test_a_search_takes_any_moment(api: Api, moment: str, name: str) -> None:
+    assert api.call("GET", "/v1/messages", **{name: moment}).status in {200, 422}
+
+
+def test_the_name_of_a_tag_is_not_repeated_where_it_could_be_a_token(
+    api: Api, owner: Connection
+) -> None:
+    reply = send(api, tags={"postlease-" + "k" * 64: "x"})
+    assert (reply.status, pointers(reply)) == (422, ["#/tags/..."])
+    assert "kkk" not in reply.text
+    assert pointers(send(api, tags={"Postlease-kind": "x"})) == ["#/tags/Postlease-kind"]
+    assert number(owner) == 0
+
+
+def test_a_caller_whose_name_no_row_could_hold_is_served_under_its_id(
+    api: Api, owner: Connection
+) -> None:
+    event = sample("messages-search") | {"rawPath": "/v1/messages", "rawQueryString": ""}
+    http = event["requestContext"]["http"] | {"method": "POST", "path": "/v1/messages"}
+    iam = {"userArn": f"arn:aws:iam::123456789012:user/{'p' * 500}/ada", "callerId": "AIDA1"}
+    event["requestContext"] = event["requestContext"] | {"http": http, "authorizer": {"iam": iam}}
+    event["headers"] = event["headers"] | {"content-type": "application/json"}
+    assert api.event(event | {"body": json.dumps(RECEIPT)}).status == 202
+    row = owner.execute("SELECT producer FROM postlease.email_messages").fetchone()
+    assert row == {"producer": "123456789012:user/AIDA1"}

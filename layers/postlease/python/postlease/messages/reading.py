@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
@@ -26,6 +26,9 @@ _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,12})?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+# As the schema has it.
+_EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
+_LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 def message_id(text: str) -> UUID:
@@ -89,11 +92,16 @@ def _moment(parameters: Mapping[str, str], name: str) -> datetime | None:
 
 
 def stated_moment(text: str, *, pointer: str) -> datetime:
-    """The moment in a body's member (RFC 3339); its offset is kept."""
+    """The moment in a body's member (RFC 3339), in UTC: others take fewer offsets than it has.
+
+    One at the very beginning or end of the calendar is refused: in another zone it has no year.
+    """
     try:
         if _MOMENT.fullmatch(text):
-            return datetime.fromisoformat(text.upper())
-    except ValueError:
+            moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
+            if _EARLIEST <= moment <= _LATEST:
+                return moment
+    except (ValueError, OverflowError):
         pass
     raise InvalidInputError(pointer, "must be a time with its offset, such as 2026-03-12T09:30:00Z")
 
