@@ -528,6 +528,7 @@ def test_any_body_gets_an_answer_below_500(body: str, method: str, is_base64: bo
         ),
         ("arn:aws:iam::123456789012:user/robots/mailer", "123456789012:user/robots/mailer"),
         ("arn:aws:iam::123456789012:user/ada@example.com", "123456789012:user/AIDAEXAMPLE"),
+        (f"arn:aws:iam::123456789012:user/{'p/' * 256}ada", "123456789012:user/AIDAEXAMPLE"),
         ("arn:aws:iam::123456789012:root", "123456789012:root"),
         ("arn:aws-cn:iam::123456789012:user/mailer", "123456789012:user/mailer"),
     ],

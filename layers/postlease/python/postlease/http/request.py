@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAXIMUM_BODY_BYTES = SMALL
 
 _MOST_PAIRS = 50
+# A user's path may have 512 characters, a producer's name 255: such a user goes by its id.
+_LONGEST_NAME = 200
 _JSON_TYPE = re.compile(r"application/(json|[a-z0-9!#$&^_.-]+\+json)")
 _UTF8 = re.compile(r'charset="?(utf-8|us-ascii)"?')
 _NOTHING = Operation(replies=())
@@ -161,7 +163,7 @@ def _principal(identity: Mapping[str, Any]) -> str | None:
     if kind == "assumed-role":
         # Behind the role stands the session, which people name after themselves.
         kind, name = "role", name.partition("/")[0]
-    if "@" in name:
+    if "@" in name or len(name) > _LONGEST_NAME:
         name = str(identity.get("callerId") or "").partition(":")[0]
     return f"{parts[4]}:{kind}/{name}" if name else f"{parts[4]}:{kind}"
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from postlease import addresses, rendering
+from postlease import addresses, rendering, strict_json
 from postlease.attachments import Wanted
 from postlease.config import settings
 from postlease.errors import InvalidInputError, RefusedInputError, TemplateError
@@ -51,7 +51,8 @@ def read(body: Mapping[str, Any], faults: Faults, pointer: str) -> Asked:
     row |= _senders(said, faults, pointer)
     for name in said.get("tags", {}):
         if _RESERVED.match(name):
-            faults.add(RefusedInputError(f"{pointer}/tags/{name}", "the name is taken"))
+            place = strict_json.child(f"{pointer}/tags", name)
+            faults.add(RefusedInputError(place, "the name is taken"))
     _check_template(row, faults, pointer)
     wanted = [
         Wanted(
