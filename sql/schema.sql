@@ -567,7 +567,8 @@ BEGIN
                    SELECT sum((e.one ->> 'size')::bigint)
                    FROM jsonb_array_elements(a.attachments) AS e (one)) END
         FROM asked AS a
-        ORDER BY a.place
+        -- In the order of the keys: of two sessions that use the same ones, one waits.
+        ORDER BY a.idempotency_key, a.place
         ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
         RETURNING id
     )

@@ -253,6 +253,29 @@ def test_of_two_sessions_that_name_one_upload_the_second_is_refused(
     assert arrange.statuses(owner) == {"pending": 1}
 
 
+def test_a_batch_holds_no_upload_while_it_waits_for_one_before_it(
+    owner: Connection, producer_logins: list[str]
+) -> None:
+    """Else two batches that name the same uploads in two orders would wait for each other."""
+    with (
+        connect(producer_logins[0]) as first,
+        connect(producer_logins[0]) as batch,
+        connect(producer_logins[0]) as another,
+    ):
+        found: list[UUID] = []
+        several = [message(attachments=[upload(batch, name)]) for name in ("c", "b")]
+        racer = threading.Thread(target=lambda: found.extend(ask_many(batch, *several)))
+        another.execute("SET lock_timeout = '1ms'")
+        with first.transaction(force_rollback=True):
+            ask(first, attachments=Jsonb([upload(first, "b")]))
+            racer.start()
+            wait_until_blocked(owner, batch.info.backend_pid)
+            with another.transaction(force_rollback=True):
+                ask(another, attachments=Jsonb([upload(another, "c")]))
+        racer.join()
+    assert len(found) == 2
+
+
 MEMBER = "email_attachments_member"
 REFUSED_MEMBERS: list[tuple[dict[str, Any], str]] = [
     *(

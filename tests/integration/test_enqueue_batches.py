@@ -178,6 +178,28 @@ def test_a_batch_waits_for_a_key_of_another_session_and_finds_its_message(
     assert arrange.statuses(owner) == {"pending": 2}
 
 
+def test_a_batch_holds_no_key_while_it_waits_for_one_before_it(
+    owner: Connection, producer_logins: list[str]
+) -> None:
+    """Else two batches with the same keys in two orders would wait for each other."""
+    with (
+        connect(producer_logins[0]) as first,
+        connect(producer_logins[0]) as batch,
+        connect(producer_logins[0]) as another,
+    ):
+        found: list[UUID] = []
+        several = [message(idempotency_key=key) for key in ("order-3", "order-1", "order-2")]
+        racer = threading.Thread(target=lambda: found.extend(ask_many(batch, *several)))
+        another.execute("SET lock_timeout = '1ms'")
+        with first.transaction():
+            made = ask(first, idempotency_key="order-1")
+            racer.start()
+            wait_until_blocked(owner, batch.info.backend_pid)
+            others = [ask(another, idempotency_key=key) for key in ("order-2", "order-3")]
+        racer.join()
+    assert found == [others[1], made, others[0]]
+
+
 @pytest.mark.parametrize(
     "case",
     [case for case in REFUSED if case not in ("parameters JSON null", "two lines of addresses")],

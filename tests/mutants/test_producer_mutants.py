@@ -267,6 +267,18 @@ MUTANTS = [
     ),
     Mutant(
         "enqueue_for",
+        "ORDER BY a.idempotency_key, a.place",
+        f"{BATCHES}.test_a_batch_holds_no_key_while_it_waits_for_one_before_it",
+        "ORDER BY a.place",
+    ),
+    Mutant(
+        "enqueue_for",
+        "ORDER BY w.one ->> 'storage_ref', w.place",
+        f"{ATTACHMENTS}.test_a_batch_holds_no_upload_while_it_waits_for_one_before_it",
+        "ORDER BY w.place",
+    ),
+    Mutant(
+        "enqueue_for",
         "greatest(a.send_at, now())",
         f"{BATCHES}.test_a_time_in_the_past_means_now_in_a_batch_too",
         "coalesce(a.send_at, now())",
