@@ -92,6 +92,7 @@ def claim(
     lease: timedelta = LEASE,
     floors: outbox.Floors | None = None,
     suspects: bool = False,
+    plain: bool = False,
     room: outbox.Room = ROOM,
 ) -> list[ClaimedMessage]:
     """Claim as a sweep does."""
@@ -102,6 +103,7 @@ def claim(
         room=room,
         floors=floors or outbox.Floors(),
         suspects=suspects,
+        plain=plain,
     )
 
 

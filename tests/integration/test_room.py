@@ -95,6 +95,17 @@ def test_a_floor_does_not_hide_what_did_not_fit(owner: Connection, application: 
     assert claimed(application, EMPTY, floors=floors) == [large, last]
 
 
+def test_what_needs_no_room_can_be_claimed_past_what_waits_for_some(
+    owner: Connection, application: Connection
+) -> None:
+    """All of it, in its order, and nothing else, whatever room there is."""
+    large, plain, _, last = enqueue(owner, 15, 0, 1, 0)
+    [bulk] = enqueue(owner, 0, priority=100)
+    assert claimed(application, EMPTY, plain=True) == [plain, last, bulk]
+    assert claimed(application, EMPTY, plain=True) == []
+    assert claimed(application, Room(15, alone=False)) == [large]
+
+
 def test_a_claim_by_name_takes_what_fits(owner: Connection, application: Connection) -> None:
     ids = enqueue(owner, 10, 10, 1)
     named = outbox.claim_named(application, arrange.claimant("worker-a"), ids, EMPTY)

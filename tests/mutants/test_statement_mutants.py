@@ -475,6 +475,18 @@ MUTANTS = [
                 "summed.total <= %(room)s::bigint OR summed.bytes = 0",
                 "test_what_does_not_fit_is_waited_for_by_all_behind_it",
             ),
+            *(
+                (
+                    "CLAIM",
+                    fragment,
+                    replacement,
+                    "test_what_needs_no_room_can_be_claimed_past_what_waits_for_some",
+                )
+                for fragment, replacement in (
+                    ("AND (m.attachment_bytes = 0 OR NOT %(plain)s)", ""),
+                    (" OR NOT %(plain)s", ""),
+                )
+            ),
             (
                 "CLAIM",
                 "OVER (ORDER BY due.priority, due.available_at, due.id)",

@@ -285,6 +285,23 @@ def test_while_a_large_message_waits_for_its_room_auth_mail_leaves(
     running.result()
 
 
+def test_mail_without_attachments_does_not_wait_behind_those_that_wait_for_room(
+    sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
+) -> None:
+    """However many of them there are; and the large one still goes when there is room for it."""
+    environment(ATTACHMENT_BYTES_IN_FLIGHT="250", SEND_SLOTS="3")
+    weighing(owner, bucket, 100, 300, 200, 200, 200, waits=60)
+    sweeps.meets("stall", 1)
+    running = sweeps.start()
+    assert sweeps.provider.wait_for(lambda counts: counts.held == 1, seconds=30)
+    weighing(owner, bucket, 0, 0, 0, 0, 0, 0)
+    assert sweeps.provider.wait_for(lambda counts: counts.accepted == 6, seconds=5)
+    running.result()
+    sizes = [mail["attachments"][0]["size"] for mail in sweeps.inbox() if mail["attachments"]]
+    assert sizes[0] == 300
+    assert arrange.statuses(owner) == {"sending": 1, "sent": 10}
+
+
 def test_a_message_that_kills_every_worker_ends_as_worker_lost(
     owner: Connection, application: Connection
 ) -> None:

@@ -81,6 +81,8 @@ class Drain:
         self._times = times
         self._worker = worker
         self._floors = outbox.Floors()
+        self._plain_floors = outbox.Floors()
+        self._plain_at = 0.0
         self._slots = Slots(settings.send_slots, settings.attachment_bytes_in_flight)
         self._launcher = Launcher(
             times=settings.times,
@@ -153,6 +155,7 @@ class Drain:
             return slots > 0 and (
                 self._held_up_turn(threads)
                 or self._start(threads, slots)
+                or self._plain_turn(threads, slots)
                 or self._probe_turn(threads)
             )
         except UnavailableError as error:
@@ -213,7 +216,26 @@ class Drain:
         message_id, self._held_up = self._held_up.message_id, None
         return bool(self._start_named(threads, [message_id], room))
 
-    def _start(self, threads: ThreadPoolExecutor, slots: int, *, suspects: bool = False) -> bool:
+    def _plain_turn(self, threads: ThreadPoolExecutor, slots: int) -> bool:
+        """What has no attachments does not wait behind those that wait for room.
+
+        A look in vain may have read past all of them: the next is a second later.
+        """
+        if self._slots.room.alone or time.monotonic() < self._plain_at:
+            return False
+        if self._start(threads, slots, plain=True):
+            return True
+        self._plain_at = time.monotonic() + _POLL_SECONDS
+        return False
+
+    def _start(
+        self,
+        threads: ThreadPoolExecutor,
+        slots: int,
+        *,
+        suspects: bool = False,
+        plain: bool = False,
+    ) -> bool:
         """Claim up to slots messages and put each on a thread; False if nothing was claimed."""
         if not self._has_time():
             return False
@@ -223,8 +245,9 @@ class Drain:
             self._claimant(),
             slots=slots,
             room=_NONE if self._held_up else self._slots.room,
-            floors=self._floors,
+            floors=self._plain_floors if plain else self._floors,
             suspects=suspects,
+            plain=plain,
         )
         self._launch(threads, messages, asked_at)
         return bool(messages)

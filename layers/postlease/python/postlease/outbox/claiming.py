@@ -37,6 +37,7 @@ WITH due AS MATERIALIZED (
           AND m.available_at <= now()
           AND m.status = 'pending'
           AND (m.reaped_count > 0) = %(suspects)s
+          AND (m.attachment_bytes = 0 OR NOT %(plain)s)
         ORDER BY m.available_at, m.id
         LIMIT %(slots)s
         FOR NO KEY UPDATE SKIP LOCKED
@@ -179,14 +180,16 @@ def claim(
     room: Room,
     floors: Floors,
     suspects: bool = False,
+    plain: bool = False,
 ) -> list[ClaimedMessage]:
     """Lease up to slots due messages to claimant, most urgent first, and commit.
 
     The attempt is spent here, before anything is sent: a message that kills its sender ends up
     failed, not looping. Attachments for which there is no room are left, and all that comes behind
-    them. suspects claims the messages that a lost worker held before instead of all others; claim
-    those one at a time with nothing else in flight. An empty list means that nothing is due,
-    somebody else has it, there is no room, or the provider's gate is closed.
+    them; plain claims only what has none and needs no room, and wants floors of its own. suspects
+    claims the messages that a lost worker held before instead of all others; claim those one at a
+    time with nothing else in flight. An empty list means that nothing is due, somebody else has it,
+    there is no room, or the provider's gate is closed.
     """
     from_start = suspects or floors.at_start()
     parameters = {
@@ -194,6 +197,7 @@ def claim(
         **(_ALONE if suspects else room).parameters(),
         "slots": slots,
         "suspects": suspects,
+        "plain": plain,
         **(Floors() if suspects else floors).parameters(),
     }
     messages = _run(connection, CLAIM, claimant, parameters)
