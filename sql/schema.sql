@@ -944,6 +944,8 @@ CREATE INDEX email_messages_cancellable ON postlease.email_messages USING btree 
 
 CREATE UNIQUE INDEX email_messages_idempotency ON postlease.email_messages USING btree (producer, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 
+CREATE INDEX email_messages_of_scope ON postlease.email_messages USING btree (producer, cancel_scope, id) WHERE ((cancel_scope IS NOT NULL) AND (finished_at IS NOT NULL));
+
 CREATE INDEX email_messages_of_token ON postlease.email_messages USING btree (token_id) WHERE (token_id IS NOT NULL);
 
 CREATE INDEX email_messages_redactable ON postlease.email_messages USING btree (finished_at) WHERE ((priority = 0) AND (finished_at IS NOT NULL) AND (redacted_at IS NULL));

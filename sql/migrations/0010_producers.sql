@@ -16,6 +16,10 @@ ALTER TABLE postlease.email_messages
     ADD CONSTRAINT email_attachments_total_size CHECK (attachment_bytes <= 28500000),
     ADD CONSTRAINT email_messages_scope_length CHECK (length(cancel_scope) BETWEEN 1 AND 255);
 
+-- Whether a newer message took the place of one that failed: whoever retries it asks.
+CREATE INDEX email_messages_of_scope ON postlease.email_messages (producer, cancel_scope, id)
+    WHERE cancel_scope IS NOT NULL AND finished_at IS NOT NULL;
+
 ALTER TABLE postlease.email_attachments
     DROP CONSTRAINT email_attachments_key_shape,
     -- Who asks for a key over HTTP resolves the parts . and .. of it, and reaches another one.

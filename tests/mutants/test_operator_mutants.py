@@ -88,6 +88,41 @@ MUTANTS = [
             ),
         )
     ),
+    # retry, of one or many: a newer one of its scope took its place
+    *(
+        Mutant(
+            OPERATING,
+            statement,
+            fragment,
+            f"{CANCELLING}.test_what_took_nobody_s_place_hinders_no_retry",
+            arguments={"change": change},
+        )
+        for statement in ("RETRY", "RETRY_MANY", "COUNT_RETRIABLE")
+        for fragment, change in (
+            ("n.producer = m.producer AND ", b"producer = 'another'"),
+            (" AND n.cancel_scope = m.cancel_scope", b"cancel_scope = 'cart-2'"),
+            (" AND n.id > m.id", b"id = '00000000-0000-7000-8000-000000000000'"),
+            (
+                " AND n.failure_reason IS DISTINCT FROM 'superseded'",
+                b"failure_reason = 'superseded', status = 'failed', finished_at = now()",
+            ),
+        )
+    ),
+    *(
+        Mutant(
+            OPERATING,
+            statement,
+            fragment,
+            f"{CANCELLING}.test_what_failed_before_a_newer_one_of_its_scope_is_not_sent_after_it",
+            replacement,
+            {"became": became},
+        )
+        for statement in ("RETRY", "RETRY_MANY", "COUNT_RETRIABLE")
+        for fragment, replacement, became in (
+            ("n.finished_at IS NULL", "false", "pending"),
+            ("n.finished_at IS NOT NULL", "false", "sent"),
+        )
+    ),
     Mutant(
         OPERATING,
         "RETRY_MANY",

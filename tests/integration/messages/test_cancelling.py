@@ -211,6 +211,52 @@ def test_a_mail_whose_link_is_over_is_not_among_many(
     assert arrange.row(owner, message_id)["status"] == "failed"
 
 
+@pytest.mark.parametrize("became", ["pending", "sent", "failed"])
+def test_what_failed_before_a_newer_one_of_its_scope_is_not_sent_after_it(
+    owner: Connection, application: Connection, became: str
+) -> None:
+    wanted = outbox.Wanted(reason="rejected")
+    older = fail(owner, application, cancel_scope="cart-1")
+    [newer] = arrange.enqueue(owner, cancel_scope="cart-1")
+    if became == "sent":
+        [message] = arrange.dispatch(application)
+        outbox.record(application, [arrange.sent(message.claim)])
+    elif became == "failed":
+        refuse(application)
+    assert arrange.row(owner, newer)["status"] == became
+    retriable = [newer] if became == "failed" else []
+    assert outbox.retry(application, older) == "superseded"
+    assert outbox.count_retriable(application, wanted) == len(retriable)
+    assert outbox.retry_many(application, wanted, limit=10) == len(retriable)
+    assert [arrange.row(owner, one)["retry_count"] for one in (older, *retriable)] == [
+        0,
+        *(1 for _ in retriable),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        b"producer = 'another'",
+        b"cancel_scope = 'cart-2'",
+        b"cancel_scope = NULL",
+        b"failure_reason = 'superseded', status = 'failed', finished_at = now()",
+        b"id = '00000000-0000-7000-8000-000000000000'",
+    ],
+)
+def test_what_took_nobody_s_place_hinders_no_retry(
+    owner: Connection, application: Connection, change: bytes
+) -> None:
+    message_id = fail(owner, application, cancel_scope="cart-1")
+    [other] = arrange.enqueue(owner, cancel_scope="cart-1")
+    owner.execute(b"UPDATE postlease.email_messages SET " + change + b" WHERE id = %s", [other])
+    wanted = outbox.Wanted(reason="rejected")
+    assert outbox.count_retriable(application, wanted) == 1
+    with application.transaction(force_rollback=True):
+        assert outbox.retry_many(application, wanted, limit=10) == 1
+    assert outbox.retry(application, message_id) == "retried"
+
+
 def test_two_operators_at_once_retry_many_once(
     owner: Connection, application: Connection, open_application: Callable[[], Connection]
 ) -> None:

@@ -38,12 +38,29 @@ _AGAIN: LiteralString = """    SET status = 'pending',
         finished_at = NULL
 """
 
+# A later one of its scope took its place, whatever became of either: its reader has the newer mail,
+# or shall have none. Of one batch the ids have no order, but the last alone was not superseded.
+# Two questions, because the unfinished and the finished stand in an index each.
+_LATER: LiteralString = """EXISTS (
+      SELECT FROM postlease.email_messages AS n
+      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
+        AND n.finished_at IS """
+_REPLACED: LiteralString = (
+    "("
+    + _LATER
+    + "NULL) OR "
+    + _LATER
+    + "NOT NULL AND n.failure_reason IS DISTINCT FROM 'superseded'))"
+)
+
 _RETRY: LiteralString = """-- outbox.retry
 WITH held AS MATERIALIZED (
     SELECT m.id, CASE
         WHEN m.status <> 'failed' THEN 'not_failed'
         WHEN m.redacted_at IS NOT NULL THEN 'redacted'
         WHEN m.failure_reason = 'superseded' THEN 'superseded'
+        WHEN """
+_RETRY_JUDGED: LiteralString = """ THEN 'superseded'
         WHEN t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL THEN 'superseded'
         WHEN m.expires_at <= now() THEN 'expired'
         WHEN t.expires_at <= now() + %(token_life_left)s::interval THEN 'expired'
@@ -58,6 +75,8 @@ WITH held AS MATERIALIZED (
 """
 RETRY: LiteralString = (
     _RETRY
+    + _REPLACED
+    + _RETRY_JUDGED
     + _AGAIN
     + """    FROM held
     WHERE m.id = held.id AND held.word = 'retried'
@@ -78,7 +97,9 @@ _RETRIABLE: LiteralString = (
       WHERE t.id = m.token_id
         AND (t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL
              OR t.expires_at <= now() + %(token_life_left)s::interval))
-"""
+  AND NOT """
+    + _REPLACED
+    + "\n"
 )
 
 _COUNT_RETRIABLE: LiteralString = """-- outbox.count_retriable
