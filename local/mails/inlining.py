@@ -54,7 +54,7 @@ class Written:
     @property
     def is_current(self) -> bool:
         """Whether that is what it holds."""
-        return self.path.exists() and self.path.read_text("utf-8") == self.text
+        return self.path.exists() and self.path.read_text("utf-8", "replace") == self.text
 
 
 def results(folder: Path) -> list[Written]:
@@ -69,7 +69,10 @@ def results(folder: Path) -> list[Written]:
 
 
 def _made(path: Path) -> str:
-    source = path.read_text("utf-8")
+    try:
+        source = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InliningError(f"{path}: not UTF-8") from None
     linked = [path.parent / match[1] for match in _LINK.finditer(source)]
     if not _is_document(source) and path.with_name(SHEET).exists():
         linked.append(path.with_name(SHEET))

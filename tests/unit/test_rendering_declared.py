@@ -81,6 +81,10 @@ def test_a_declared_length_may_be_greater_than_what_is_usual(tmp_path: Path) -> 
         "xn--80ak6aa92e.xn--p1ai/login",
         "пример.рф/вход",
         "user@evil.example/login",
+        "evil.example:8080/login",
+        "evil.example./login",
+        "\u0909\u0926\u093e\u0939\u0930\u0923.\u092d\u093e\u0930\u0924/login",
+        "evil.example\ufe0f/login",
         "\uff45\uff56\uff49\uff4c\uff0e\uff45\uff58\uff41\uff4d\uff50\uff4c\uff45/login",
         "evil\u3002example/login",
         "ht\u00adtp://evil.example",
@@ -115,6 +119,8 @@ def test_a_text_that_looks_like_a_link_is_refused_where_none_is_declared(
         "€ 48.50/month",
         "Dr. Who/Companion",
         "C:\\files",
+        "Acme Inc./Ltd.",
+        "a.b:c/d",
     ],
 )
 def test_a_text_that_leads_nowhere_certain_is_taken(text: str) -> None:
@@ -193,6 +199,7 @@ def test_a_template_that_is_missing_is_no_fault_of_the_parameters(tmp_path: Path
     ("declaration", "said"),
     [
         ("{\n,", "welcome/template.json, line 2: not JSON"),
+        ("[" * 100_000, "welcome/template.json: not JSON"),
         ("[]", "welcome/template.json: not an object"),
         ({"sender": "x"}, "welcome/template.json at /sender: this member is not known"),
         ({"from": 1}, "welcome/template.json at /from: not a text"),

@@ -26,13 +26,13 @@ GOOD = {
 }
 
 
-def faults(root: Path, files: dict[str, str | None]) -> list[str]:
+def faults(root: Path, files: dict[str, str | bytes | None]) -> list[str]:
     """What is said of a template that differs in these files from a good one."""
     for name, text in (GOOD | files).items():
         path = root / "welcome" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if text is not None:
-            path.write_text(text, "utf-8")
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return [str(fault).replace(f"{root}/", "") for fault in check(root, SENDERS)]
 
 
@@ -97,6 +97,25 @@ def test_a_good_template_has_no_fault_and_may_use_the_shipped_layout(tmp_path: P
         ({"sample.json": None}, ["welcome/sample.json: is missing"]),
         ({"sample.json": "[]"}, ["welcome/sample.json: is not an object"]),
         ({"sample.json": "{"}, ["welcome/sample.json: is not JSON"]),
+        ({"sample.json": "[" * 100_000}, ["welcome/sample.json: is not JSON"]),
+        ({"template.json": "[" * 100_000}, ["welcome/template.json: not JSON"]),
+        ({"sample.json": b'{"name": "\xe9"}'}, ["welcome/sample.json:1: not UTF-8"]),
+        ({"en/body.source.html.j2": b"\xe9"}, ["welcome/en/body.source.html.j2: not UTF-8"]),
+        ({"template.json": b'{"from":\n"\xe9"}'}, ["welcome/template.json:2: not UTF-8"]),
+        (
+            {"en/body.txt.j2": b"\n\nr\xe9sum\xe9 {{ name }}"},
+            ["welcome/en/body.txt.j2:3: not UTF-8"],
+        ),
+        (
+            {
+                "en/body.txt.j2": "{{ name }}\n{{ range }} {{ dict.x }} {{ range(2) | sum }}",
+            },
+            [
+                "welcome/en/body.txt.j2:2: sample.json lacks dict",
+                "welcome/en/body.txt.j2:2: sample.json lacks range",
+            ],
+        ),
+        ({"en/body.txt.j2": "{{ name }} {{ range(2) | sum }} {{ cycler(1).next() }}"}, []),
         (
             {"en/body.html.j2": "{% include 'welcome/en/none.j2' %}"},
             ["welcome/en/none.j2: is missing"],
@@ -143,7 +162,7 @@ def test_a_good_template_has_no_fault_and_may_use_the_shipped_layout(tmp_path: P
     ],
 )
 def test_a_fault_is_told_once_with_its_file_and_line(
-    tmp_path: Path, files: dict[str, str | None], said: list[str]
+    tmp_path: Path, files: dict[str, str | bytes | None], said: list[str]
 ) -> None:
     assert faults(tmp_path, files) == said
 

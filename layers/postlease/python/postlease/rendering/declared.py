@@ -7,8 +7,9 @@ A parameter's declaration covers every text beneath it, the names of members too
 not declared may be LONGEST_TEXT characters long and hold no URL: mail programs make links of
 whatever looks like one, and such a link would stand in a mail that we sign (TPL-09).
 
-What looks like one: `scheme://`, `www.` and `host.tld/`. Not a bare host: `booking.com` is the name
-of a company as well. A parameter that is to be safe from that as well wants a short max_length.
+What looks like one: `scheme://`, `www.` and `host.tld/`, with a port or a full stop before the
+slash too. Not a bare host: `booking.com` is the name of a company as well. A parameter that is to
+be safe from that as well wants a short max_length.
 """
 
 from __future__ import annotations
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 10_000
 
-_URL = re.compile(r"[\w+.-]://|\bwww\.\w|[^\W_]\.[^\W\d_][\w-]*[^\W_]/", re.IGNORECASE)
+_URL = re.compile(
+    r"[\w+.-]://|\bwww\.\w|[^\W_]\.[^\W\d_][\w-]*[^\W_]\.?(?::\d{1,5})?/", re.IGNORECASE
+)
 _OTHER_DOTS = str.maketrans(dict.fromkeys("\u3002\uff61", "."))
 """Full stops of host names that NFKC leaves alone (UTS 46)."""
+
+_UNDER_OTHERS = frozenset({"Cf", "Mn", "Mc", "Me"})
+"""Invisible characters, and marks such as vowel signs: a letter is still one with them."""
 
 _Place: TypeAlias = tuple["_Place", str] | None
 """The way to a value, innermost name first: only what is refused pays for a pointer."""
@@ -71,7 +77,7 @@ def read(text: str, file: str) -> Declaration:
     """The declaration in file's text. TemplateError `declaration_invalid` names what is wrong."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TemplateError("declaration_invalid", f"{file}{line}: not JSON") from None
     try:
@@ -85,7 +91,7 @@ def holds_url(text: str) -> bool:
     """Whether a mail program could make a link of a part of text that leads somewhere certain."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_OTHER_DOTS)
-        text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+        text = "".join(c for c in text if unicodedata.category(c) not in _UNDER_OTHERS)
     return _URL.search(text) is not None
 
 

@@ -81,7 +81,7 @@ class Folders:
     def _sample(self, file: str) -> dict[str, Any]:
         try:
             sample = json.loads(self.source(file))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TemplateError("template_missing", f"{file} is not JSON") from None
         if not isinstance(sample, dict):
             raise TemplateError("template_missing", f"{file} is not an object")
@@ -90,7 +90,11 @@ class Folders:
     def _read(self, file: str) -> str:
         if (path := self.path(file)) is None:
             raise TemplateError("template_missing", file)
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise TemplateError("render_error", f"{file}, line {line}: not UTF-8") from None
 
 
 def _is_plain(part: str) -> bool:

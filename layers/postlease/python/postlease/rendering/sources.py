@@ -72,7 +72,7 @@ class Sources:
             trees = self.trees(f"{template}/{found}/{file}")
             sources |= {name: self._folders.source(name) for name in trees}
             for tree in trees.values():
-                required |= meta.find_undeclared_variables(tree)
+                required |= meta.find_undeclared_variables(tree) | _names_shown(tree)
             for tree in trees.values():
                 required -= _names_set(tree) | _names_optional(tree)
         declaration = f"{template}/{DECLARATION}"
@@ -152,6 +152,21 @@ def _names_set(tree: nodes.Template) -> set[str]:
             case _:
                 pass
     return names
+
+
+def _names_shown(tree: nodes.Template) -> set[str]:
+    """Functions of Jinja's own (`range`) that are used as if they were parameters.
+
+    Without the parameter, a reader would be shown the function.
+    """
+    from jinja2 import defaults, nodes  # noqa: PLC0415
+
+    called = {id(call.node) for call in tree.find_all(nodes.Call)}
+    return {
+        node.name
+        for node in tree.find_all(nodes.Name)
+        if node.name in defaults.DEFAULT_NAMESPACE and id(node) not in called
+    }
 
 
 def _names_optional(tree: nodes.Template) -> set[str]:
