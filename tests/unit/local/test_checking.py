@@ -116,6 +116,8 @@ def test_a_good_template_has_no_fault_and_may_use_the_shipped_layout(tmp_path: P
             ],
         ),
         ({"en/body.txt.j2": "{{ name }} {{ range(2) | sum }} {{ cycler(1).next() }}"}, []),
+        ({"en/body.txt.j2": "{{ name }}{% for dict in [1] %}{{ dict }}{% endfor %}"}, []),
+        ({"en/body.txt.j2": "{{ name }}{% set joiner = joiner() %}{{ joiner() }}{{ joiner }}"}, []),
         (
             {"en/body.html.j2": "{% include 'welcome/en/none.j2' %}"},
             ["welcome/en/none.j2: is missing"],

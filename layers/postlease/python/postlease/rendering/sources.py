@@ -162,11 +162,9 @@ def _names_shown(tree: nodes.Template) -> set[str]:
     from jinja2 import defaults, nodes  # noqa: PLC0415
 
     called = {id(call.node) for call in tree.find_all(nodes.Call)}
-    return {
-        node.name
-        for node in tree.find_all(nodes.Name)
-        if node.name in defaults.DEFAULT_NAMESPACE and id(node) not in called
-    }
+    names = [node for node in tree.find_all(nodes.Name) if node.name in defaults.DEFAULT_NAMESPACE]
+    shown = {node.name for node in names if node.ctx == "load" and id(node) not in called}
+    return shown - {node.name for node in names if node.ctx != "load"}
 
 
 def _names_optional(tree: nodes.Template) -> set[str]:
