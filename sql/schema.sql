@@ -318,6 +318,7 @@ $_$;
 CREATE FUNCTION postlease.check_message_content() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
     AS $$
 DECLARE
     broken text := postlease.broken_content(
@@ -352,6 +353,7 @@ $$;
 CREATE FUNCTION postlease.enqueue_auth_email(template text, user_id uuid, token_id uuid DEFAULT NULL::uuid, parameters jsonb DEFAULT '{}'::jsonb, locale text DEFAULT NULL::text, lifetime interval DEFAULT NULL::interval) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -381,6 +383,7 @@ $$;
 CREATE FUNCTION postlease.enqueue_email(template text, to_addresses text[], parameters jsonb DEFAULT '{}'::jsonb, cc_addresses text[] DEFAULT '{}'::text[], bcc_addresses text[] DEFAULT '{}'::text[], names jsonb DEFAULT '{}'::jsonb, locale text DEFAULT 'en'::text, priority integer DEFAULT 50, delivery text DEFAULT 'at_least_once'::text, send_at timestamp with time zone DEFAULT NULL::timestamp with time zone, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, cancel_scope text DEFAULT NULL::text, from_address text DEFAULT NULL::text, reply_to text DEFAULT NULL::text, tags jsonb DEFAULT '{}'::jsonb, attachments jsonb DEFAULT '[]'::jsonb) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -455,6 +458,7 @@ $$;
 CREATE FUNCTION postlease.enqueue_emails(messages jsonb) RETURNS TABLE("position" integer, id uuid)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
     AS $$
 BEGIN
     RETURN QUERY
@@ -465,6 +469,7 @@ $$;
 CREATE FUNCTION postlease.enqueue_for(producer text, messages jsonb) RETURNS TABLE("position" integer, id uuid, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
     AS $_$
 #variable_conflict use_column
 DECLARE

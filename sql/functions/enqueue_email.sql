@@ -26,6 +26,7 @@ CREATE OR REPLACE FUNCTION postlease.enqueue_email(
 ) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
     AS $$
 #variable_conflict use_column
 DECLARE

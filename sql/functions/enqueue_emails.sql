@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION postlease.enqueue_emails(messages jsonb)
     RETURNS TABLE ("position" integer, id uuid)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
     AS $$
 BEGIN
     RETURN QUERY

@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION postlease.enqueue_for(producer text, messages jsonb)
     RETURNS TABLE ("position" integer, id uuid, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
     AS $$
 #variable_conflict use_column
 DECLARE

@@ -61,9 +61,11 @@ REVOKE ALL ON FUNCTION postlease.broken_content(jsonb, text[]) FROM PUBLIC;
 -- The trigger runs as whoever writes.
 GRANT EXECUTE ON FUNCTION postlease.broken_content(jsonb, text[]) TO postlease_application;
 
+-- In a session without standard_conforming_strings a pattern's `\.` would be any character.
 CREATE OR REPLACE FUNCTION postlease.check_message_content() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
     AS $$
 DECLARE
     broken text := postlease.broken_content(

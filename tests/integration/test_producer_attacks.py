@@ -137,6 +137,25 @@ def test_no_settings_or_objects_of_the_caller_change_what_happens_inside(
     assert arrange.statuses(owner) == {"pending": 1}
 
 
+@pytest.mark.parametrize("smuggled", ["a@x,b@evil.example", "a@x\nBcc:b@evil.example"])
+def test_no_reading_of_backslashes_makes_two_addresses_of_one(
+    owner: Connection, producer: Connection, smuggled: str
+) -> None:
+    """Where strings have escapes, the dot of a pattern would be any character."""
+    producer.execute("SET standard_conforming_strings = off")
+    for members in ({"to_addresses": [smuggled]}, {"reply_to": smuggled}):
+        for call in (
+            lambda said: ask(producer, **said),
+            lambda said: ask_many(producer, message(**said)),
+        ):
+            with pytest.raises(psycopg.Error) as caught:
+                call(members)
+            assert caught.value.sqlstate == "23514"
+            assert (caught.value.diag.constraint_name or "").endswith("_shape")
+    ask(producer, reply_to="Ada <ada@example.com>")
+    assert arrange.statuses(owner) == {"pending": 1}
+
+
 def test_a_sender_that_is_not_listed_is_the_deployment_s_to_refuse(
     owner: Connection, producer: Connection, application: Connection
 ) -> None:

@@ -160,7 +160,7 @@ def test_the_roles_have_no_powers_of_their_own(owner_connection: Connection) -> 
     assert memberships.fetchall() == []
 
 
-def test_every_security_definer_function_has_a_fixed_search_path(
+def test_every_security_definer_function_has_a_fixed_search_path_and_reads_patterns_as_they_are(
     owner_connection: Connection,
 ) -> None:
     rows = owner_connection.execute(
@@ -174,7 +174,10 @@ def test_every_security_definer_function_has_a_fixed_search_path(
         "enqueue_for",
     }
     for row in rows:
-        assert row["proconfig"] == ["search_path=pg_catalog, pg_temp"]
+        assert row["proconfig"] == [
+            "search_path=pg_catalog, pg_temp",
+            "standard_conforming_strings=on",
+        ]
 
 
 @pytest.mark.parametrize(

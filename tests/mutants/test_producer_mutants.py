@@ -266,6 +266,12 @@ MUTANTS = [
         "m.idempotency_key = a.key",
     ),
     Mutant(
+        "enqueue_email",
+        "SET standard_conforming_strings TO 'on'",
+        "test_producer_attacks.test_no_reading_of_backslashes_makes_two_addresses_of_one",
+        arguments={"smuggled": "a@x,b@evil.example"},
+    ),
+    Mutant(
         "enqueue_for",
         "ORDER BY a.idempotency_key, a.place",
         f"{BATCHES}.test_a_batch_holds_no_key_while_it_waits_for_one_before_it",
