@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import http.server
 import threading
 import urllib.request
 from datetime import timedelta
@@ -18,7 +20,7 @@ from postlease.delivery.slots import Slots
 from tests import arrange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from uuid import UUID
 
     from postlease.attachments import Pinned
@@ -159,6 +161,64 @@ def test_a_storage_that_is_down_costs_no_attempt_and_the_mail_leaves_when_it_is_
     environment(AWS_ENDPOINT_URL_S3=aws_endpoint)
     arrange.age(owner, message_id, timedelta(hours=1), "available_at")
     assert sweeps.run().counts["sent"] == 1
+
+
+@contextlib.contextmanager
+def dripping(pieces: int, piece: bytes, seconds: float, *, cut: int = 0) -> Iterator[str]:
+    """A storage that answers in pieces, one in so many seconds, and at last closes the connection.
+
+    cut: so many pieces of what it announced never come.
+    """
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(piece) * pieces))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for _ in range(pieces - cut):
+                    ended.wait(seconds)
+                    self.wfile.write(piece)
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    ended = threading.Event()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    running = threading.Thread(target=server.serve_forever)
+    running.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        ended.set()
+        server.shutdown()
+        running.join()
+        server.server_close()
+
+
+def test_a_storage_too_slow_for_the_lease_costs_no_attempt_and_no_lease(
+    sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
+) -> None:
+    """Each of its pieces is in time, and all together are not: the message is no suspect for it."""
+    [message_id] = weighing(owner, bucket, 6_000_000)
+    with dripping(20, b"x" * 300_000, 0.5) as url:
+        environment(AWS_ENDPOINT_URL_S3=url, LEASE_SECONDS="13", UNKNOWN_GRACE_SECONDS="50")
+        sweeps.run()
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["refunded_count"]) == ("pending", 1)
+    assert stored["attempts"][-1]["outcome"] == "unreachable"
+    assert sweeps.inbox() == []
+
+
+def test_an_answer_that_ends_too_early_does_not_count_as_another_object(
+    sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
+) -> None:
+    [message_id] = weighing(owner, bucket, 600_000)
+    with dripping(2, b"x" * 300_000, 0, cut=1) as url:
+        environment(AWS_ENDPOINT_URL_S3=url)
+        sweeps.run()
+    stored = arrange.row(owner, message_id)
+    assert (stored["status"], stored["refunded_count"]) == ("pending", 1)
 
 
 def test_no_more_attachments_are_in_flight_than_the_budget_allows(

@@ -45,10 +45,10 @@ def test_an_unexpected_exception_defers_its_message_alone(
     """PSN-02: the type is noted, the batch goes on."""
     prepare = preparing.Preparer.prepare
 
-    def fail_for_one(self: Preparer, message: ClaimedMessage) -> PreparedMail:
+    def fail_for_one(self: Preparer, message: ClaimedMessage, **named: Any) -> PreparedMail:
         if message.to_addresses == (POISON,):
             raise error
-        return prepare(self, message)
+        return prepare(self, message, **named)
 
     monkeypatch.setattr(preparing.Preparer, "prepare", fail_for_one)
     ids = arrange.enqueue(owner, 5)

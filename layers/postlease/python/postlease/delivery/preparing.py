@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -58,11 +59,11 @@ class Preparer:
         self._settings = settings
         self._templates = templates
 
-    def prepare(self, message: ClaimedMessage) -> PreparedMail:
-        """Everything that can fail before the dispatch mark happens here.
+    def prepare(self, message: ClaimedMessage, *, until: float = math.inf) -> PreparedMail:
+        """Everything that can fail before the dispatch mark happens here, until a monotonic second.
 
         Raises TemplateError and AttachmentError (permanent), UnavailableError (storage or secrets
-        do not answer), TokenKeyUnknownError and TokenMismatchError (a link cannot be made),
+        do not answer in time), TokenKeyUnknownError and TokenMismatchError (a link cannot be made),
         InvalidInputError and SenderNotAllowedError (the sender, or whom to reply to, of the message
         or its template cannot be used), FilenameForbiddenError (no provider carries such a file).
         """
@@ -91,7 +92,7 @@ class Preparer:
         content = mime.compose(
             envelope=envelope,
             rendered=rendered,
-            attachments=attachments.load(message.attachments),
+            attachments=attachments.load(message.attachments, until=until),
             message_id=claim.message_id,
             attempt=claim.attempt,
             # The moment of the claim on the database's clock.

@@ -90,7 +90,7 @@ class Sender:
         if turn.starts_at > latest:
             self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
-        prepared = self._prepare(message)
+        prepared = self._prepare(message, until=latest)
         if isinstance(prepared, Settlement):
             self._settle(message, prepared, deadline)
             return None
@@ -163,10 +163,10 @@ class Sender:
         until = deadline.lease_ends_at
         return self._gatekeeper.note(message, outcome, began_at=began_at, until=until)
 
-    def _prepare(self, message: ClaimedMessage) -> PreparedMail | Settlement:
+    def _prepare(self, message: ClaimedMessage, *, until: float) -> PreparedMail | Settlement:
         """The prepared mail, or what becomes of a message that cannot be one."""
         try:
-            return self._preparer.prepare(message)
+            return self._preparer.prepare(message, until=until)
         except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
             settlement = outcomes.unprepared(message, error, chance=_chance())
             if settlement.outcome == "deferred":
