@@ -102,10 +102,12 @@ class Head:
     def __init__(self, real: object, **changed: str) -> None:
         self._real = real
         self._changed = changed
+        self.asked = 0
         self.read = 0
 
     def head_object(self, **named: object) -> dict[str, object]:
-        """The answer, changed."""
+        """The answer, changed and counted."""
+        self.asked += 1
         assert named["ChecksumMode"] == "ENABLED"
         return {**self._real.head_object(**named), **self._changed}  # type: ignore[attr-defined]
 

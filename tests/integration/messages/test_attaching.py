@@ -13,6 +13,7 @@ import pytest
 
 from postlease import attachments, database, messages
 from postlease.errors import RefusedInputError, UnavailableError
+from tests.integration.attachments.test_pinning import Head
 from tests.integration.messages.conftest import RECEIPT, batch, number, pointers, sample, send
 from tests.integration.retention.conftest import bucket
 
@@ -140,6 +141,25 @@ def test_what_everybody_may_attach_can_be_attached_often(
     wanted = note("attachments/shared/terms.pdf", filename="terms.pdf")
     assert batch(api, {"attachments": [wanted]}, {"attachments": [wanted]}).status == 202
     assert [row["content_type"] for row in stored(owner)] == ["application/pdf"] * 2
+
+
+def test_what_many_messages_of_a_request_attach_is_looked_at_once(
+    api: Api, bucket: Bucket, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a batch with one large file in all messages takes longer than the gateway waits."""
+    key = "attachments/shared/terms.pdf"
+    older = bucket.put(key, b"older")
+    bucket.put(key, CONTENT)
+    head = Head(bucket.s3, ChecksumSHA256="")
+    monkeypatch.setattr("postlease.attachments.pinning.storage", lambda: head)
+    both = [note(key), note(key, filename="terms.txt"), note(key, version_id=older)]
+    assert batch(api, *({"attachments": both} for _ in range(3))).status == 202
+    assert (head.asked, head.read) == (2, 2)
+    assert [(row["filename"], bytes(row["sha256"])) for row in stored(owner)] == [
+        ("note.txt", hashlib.sha256(CONTENT).digest()),
+        ("terms.txt", hashlib.sha256(CONTENT).digest()),
+        ("note.txt", hashlib.sha256(b"older").digest()),
+    ] * 3
 
 
 @pytest.mark.parametrize(

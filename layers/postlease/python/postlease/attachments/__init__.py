@@ -12,7 +12,7 @@ Keys are passed on as they are: no room decodes, normalizes or cleans one.
 
 from postlease.attachments.deleting import DELETE_LIMIT, Deleted, delete_noted
 from postlease.attachments.loading import load
-from postlease.attachments.pinning import Pinned, Wanted, pin
+from postlease.attachments.pinning import Pinned, Seen, Wanted, pin
 from postlease.attachments.prefixes import tag
 from postlease.attachments.uploading import Upload, upload
 
@@ -20,6 +20,7 @@ __all__ = [
     "DELETE_LIMIT",
     "Deleted",
     "Pinned",
+    "Seen",
     "Upload",
     "Wanted",
     "delete_noted",

@@ -8,7 +8,7 @@ import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from postlease.attachments.prefixes import may_name
 from postlease.attachments.rules import check_total, checked_content_type, checked_filename
@@ -68,29 +68,54 @@ class Pinned:
         }
 
 
-def pin(producer: str, wanted: Sequence[Wanted]) -> list[Pinned]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies in the storage: size in bytes, sha256 of 32 bytes."""
+
+    version_id: str
+    size: int
+    sha256: bytes
+
+
+Seen: TypeAlias = dict[tuple[str, str | None], Found]
+"""Objects by key and by the version that was asked for."""
+
+
+def pin(producer: str, wanted: Sequence[Wanted], seen: Seen | None = None) -> list[Pinned]:
     """What one message's attachments are now, in their order.
 
     The checksum that the storage keeps is taken if it is the whole object's SHA-256; otherwise the
-    object is read, in pieces. InvalidInputError with the attachment's pointer and the member at
-    fault: a name or type that no mail can carry; an object that is not there or not this
-    producer's, in the same words; with the pointer of all attachments: more than one mail carries.
-    UnavailableError: the storage does not answer.
+    object is read, in pieces. What is in seen is not looked at again, and what is found is added:
+    a request whose hundred messages attach one file reads it once. InvalidInputError with the
+    attachment's pointer and the member at fault: a name or type that no mail can carry; an object
+    that is not there or not this producer's, in the same words; with the pointer of all
+    attachments: more than one mail carries. UnavailableError: the storage does not answer.
     """
     for one in wanted:
         checked_filename(one.filename, pointer=f"{one.pointer}/filename")
+        checked_content_type(one.content_type, one.filename, pointer=f"{one.pointer}/content_type")
         if not may_name(producer, one.storage_ref):
             raise _no_such(one)
     if not wanted:
         return []
+    seen = {} if seen is None else seen
+    new = list({_place(one): one for one in wanted if _place(one) not in seen}.values())
     with ThreadPoolExecutor(min(_CALLS, len(wanted)), "pin") as threads:
-        heads = list(threads.map(_head, wanted))
-        for one, head in zip(wanted, heads, strict=True):
-            check_total([head["ContentLength"]], pointer=f"{one.pointer}/storage_ref")
+        heads = list(threads.map(_head, new))
+        sizes = {place: found.size for place, found in seen.items()} | {
+            _place(one): head["ContentLength"] for one, head in zip(new, heads, strict=True)
+        }
+        for one in wanted:
+            check_total([sizes[_place(one)]], pointer=f"{one.pointer}/storage_ref")
         check_total(
-            (head["ContentLength"] for head in heads), pointer=wanted[0].pointer.rpartition("/")[0]
+            (sizes[_place(one)] for one in wanted), pointer=wanted[0].pointer.rpartition("/")[0]
         )
-        return list(threads.map(_pinned, wanted, heads))
+        seen.update(zip(map(_place, new), threads.map(_found, new, heads), strict=True))
+    return [_pinned(one, seen[_place(one)]) for one in wanted]
+
+
+def _place(one: Wanted) -> tuple[str, str | None]:
+    return one.storage_ref, one.version_id
 
 
 def _head(one: Wanted) -> HeadObjectOutputTypeDef:
@@ -110,9 +135,15 @@ def _head(one: Wanted) -> HeadObjectOutputTypeDef:
         raise _no_such(one) from None
 
 
-def _pinned(one: Wanted, head: HeadObjectOutputTypeDef) -> Pinned:
+def _found(one: Wanted, head: HeadObjectOutputTypeDef) -> Found:
     # What a bucket keeps without versions is called so by the storage itself.
     version = head.get("VersionId", "null")
+    return Found(
+        version, head["ContentLength"], _whole_checksum(head) or _read_checksum(one, version)
+    )
+
+
+def _pinned(one: Wanted, found: Found) -> Pinned:
     return Pinned(
         storage_ref=one.storage_ref,
         filename=one.filename,
@@ -120,9 +151,9 @@ def _pinned(one: Wanted, head: HeadObjectOutputTypeDef) -> Pinned:
             one.content_type, one.filename, pointer=f"{one.pointer}/content_type"
         ),
         content_id=one.content_id,
-        version_id=version,
-        size=head["ContentLength"],
-        sha256=_whole_checksum(head) or _read_checksum(one, version),
+        version_id=found.version_id,
+        size=found.size,
+        sha256=found.sha256,
     )
 
 

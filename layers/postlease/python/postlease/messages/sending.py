@@ -125,9 +125,12 @@ def _pinned(producer: str, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     """The rows with their attachments as they are now; asks the storage."""
     faults = Faults()
     rows = []
+    seen: attachments.Seen = {}
     for one in asked:
+        if faults.is_full:
+            break
         try:
-            pinned = attachments.pin(producer, one.wanted)
+            pinned = attachments.pin(producer, one.wanted, seen)
         except InvalidInputError as error:
             faults.add(RefusedInputError(error.pointer, error.detail))
         else:
