@@ -38,7 +38,10 @@ class ConfigurationError(PostleaseError):
 
 
 class UnavailableError(PostleaseError):
-    """A dependency (database, secret store) does not answer. Nothing was stored; repeat later."""
+    """A dependency (database, secret store) does not answer: repeat later, under a key.
+
+    Nothing was stored, unless the database went away while it committed: then nobody knows.
+    """
 
     def __init__(self, reason: str, *, sqlstate: str | None = None) -> None:
         super().__init__(reason)

@@ -107,7 +107,7 @@ UNAVAILABLE = Problem(
     503,
     "unavailable",
     "Not available now",
-    "Repeat the request in a few seconds; repeating it is safe.",
+    "Repeat the request in a few seconds; under an idempotency key it has one effect.",
     headers={"retry-after": "2"},
 )
 INTERNAL_ERROR = Problem(500, "internal-error", "Internal error", "The request failed on our side.")

@@ -64,7 +64,7 @@ def send(
     """Take the message that document asks for; commits.
 
     idempotency_key is the header's value as it came. Raises InvalidInputError and RefusedInputError
-    with all faults, ConflictError for a key, UnavailableError; then nothing was stored.
+    with all faults, ConflictError for a key: then nothing was stored. UnavailableError.
     """
     key = _key(b"POST /v1/messages", producer, document, idempotency_key)
     faults = Faults()
