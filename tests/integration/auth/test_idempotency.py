@@ -203,7 +203,7 @@ def test_a_first_request_that_runs_on_is_a_conflict_after_two_seconds(
         begun = time.monotonic()
         with pytest.raises(ConflictError) as in_progress:
             accounts.sign_up(second, email=ADDRESS, idempotency_key="key")
-        assert time.monotonic() - begun > 1.9
+        assert 1.9 < time.monotonic() - begun < 3.9
     assert in_progress.value.code == "idempotency-key-in-progress"
     again = accounts.sign_up(second, email=ADDRESS, idempotency_key="key")
     assert (again.event_id, again.replayed) == (answer.event_id, True)
