@@ -24,6 +24,13 @@ SHORT = {
     "CONNECT_TIMEOUT_SECONDS": "0.5",
     "READ_TIMEOUT_SECONDS": "1.4",
 }
+BRIEF = {
+    **SHORT,
+    "START_MARGIN_SECONDS": "0.5",
+    "LEASE_SECONDS": "4",
+    "UNKNOWN_GRACE_SECONDS": "40",
+}
+"""A lease whose end a test can wait for."""
 
 
 def wait_for_lock_wait(owner: Connection) -> None:
@@ -36,22 +43,11 @@ def wait_for_lock_wait(owner: Connection) -> None:
         assert time.monotonic() < deadline, "nobody waits for a lock"
 
 
-SHORT = {
-    "CALL_BUDGET_SECONDS": "2",
-    "CONNECT_TIMEOUT_SECONDS": "0.5",
-    "READ_TIMEOUT_SECONDS": "1.4",
-    "START_MARGIN_SECONDS": "0.5",
-    "LEASE_SECONDS": "4",
-    "UNKNOWN_GRACE_SECONDS": "40",
-}
-"""A lease whose end a test can wait for."""
-
-
 def test_a_go_that_came_too_late_is_not_used(
     sweeps: Sweeps, owner: Connection, owner_url: str, environment: Callable[..., None]
 ) -> None:
     """The statement looked at the lease before it waited; the worker's own clock knows better."""
-    environment(**SHORT)
+    environment(**BRIEF)
     [message_id] = arrange.enqueue(owner)
     with connect(owner_url) as blocker, blocker.transaction():
         # The claim does not read this table and the dispatch check does.
@@ -72,7 +68,7 @@ def test_a_go_that_never_came_costs_nothing(
     sweeps: Sweeps, owner: Connection, owner_url: str, environment: Callable[..., None]
 ) -> None:
     """The worker lives and says so: nobody may take it for one that died over this message."""
-    environment(**SHORT)
+    environment(**BRIEF)
     [message_id] = arrange.enqueue(owner)
     with connect(owner_url) as blocker, blocker.transaction():
         blocker.execute("LOCK TABLE postlease.suppressions IN ACCESS EXCLUSIVE MODE")
@@ -92,7 +88,7 @@ def test_a_dispatch_check_that_is_refused_to_everybody_costs_no_message(
     sweeps: Sweeps, owner: Connection, environment: Callable[..., None]
 ) -> None:
     """A missing grant, say: it is not the message's fault, and no worker was lost over it."""
-    environment(**SHORT)
+    environment(**BRIEF)
     ids = arrange.enqueue(owner, 3)
     owner.execute("REVOKE SELECT ON postlease.suppressions FROM postlease_application")
     try:
