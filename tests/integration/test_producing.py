@@ -159,8 +159,11 @@ def test_a_domain_outside_ascii_is_written_in_a_labels(
         ({"parameters": {"canary": object()}}, "/parameters"),
         ({"parameters": {"canary": float("nan")}}, "/parameters"),
         ({"tags": {"canary": b"x"}}, "/tags"),
+        ({"idempotency_key": "canary\ud800"}, "/idempotency_key"),
+        ({"cancel_scope": "canary\x00"}, "/cancel_scope"),
+        ({"locale": "\udfff"}, "/locale"),
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_what_is_wrong_before_the_database_is_asked_leaves_the_transaction_usable(
     owner: Connection, producer: Connection, given: dict[str, Any], pointer: str

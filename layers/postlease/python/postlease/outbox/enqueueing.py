@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -98,6 +99,8 @@ SET available_at = least(m.available_at - interval '1 microsecond', %(waits_sinc
 WHERE m.id = %(id)s
 """
 
+_UNSTORED = re.compile("[\x00\ud800-\udfff]")
+
 
 def enqueue(  # noqa: PLR0913 - one for each of the contract's
     connection: psycopg.Connection[Any],
@@ -123,7 +126,7 @@ def enqueue(  # noqa: PLR0913 - one for each of the contract's
     """Ask for an email in the caller's transaction; does not commit.
 
     Rows may come from connection in any form. names has display names by the address in lower case.
-    Raises InvalidInputError for what is not JSON, DatabaseError with the constraint's name for what
+    Raises InvalidInputError for what is not JSON or no text, DatabaseError with the constraint's name for what
     the schema refuses.
     """
     arguments = {
@@ -145,6 +148,10 @@ def enqueue(  # noqa: PLR0913 - one for each of the contract's
         "tags": _json(dict(tags or {}), "/tags"),
         "attachments": _json([_member(one) for one in attachments], "/attachments"),
     }
+    for name, value in arguments.items():
+        # The driver's own refusal would carry the text.
+        if isinstance(value, str) and _UNSTORED.search(value):
+            raise InvalidInputError(f"/{name}", "holds what PostgreSQL cannot store")
     with translated_errors():
         return _only_id(connection, ENQUEUE, arguments)
 
