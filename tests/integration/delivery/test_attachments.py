@@ -210,6 +210,32 @@ def test_a_storage_too_slow_for_the_lease_costs_no_attempt_and_no_lease(
     assert sweeps.inbox() == []
 
 
+def test_a_silent_storage_does_not_hold_the_slots_of_mail_that_needs_nothing_of_it(
+    sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
+) -> None:
+    """It is asked by as many as there are slots, and then not again for a while."""
+    asking = weighing(owner, bucket, *[100] * 6, waits=60)
+    weighing(owner, bucket, 0, 0, 0, 0)
+    with dripping(1, b"x" * 100, 60) as url:
+        environment(AWS_ENDPOINT_URL_S3=url, SEND_SLOTS="2", READ_TIMEOUT_SECONDS="1")
+        tally = sweeps.run()
+    assert tally.counts["sent"] == 4
+    attempts = [arrange.row(owner, key)["attempt_count"] for key in asking]
+    assert attempts == [1, 1, 0, 0, 0, 0]
+
+
+def test_named_messages_wait_for_a_silent_storage_and_are_left_to_the_next_ring(
+    sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
+) -> None:
+    first, second = weighing(owner, bucket, 100, 100)
+    [plain] = weighing(owner, bucket, 0)
+    with dripping(1, b"x" * 100, 60) as url:
+        environment(AWS_ENDPOINT_URL_S3=url, SEND_SLOTS="1", READ_TIMEOUT_SECONDS="1")
+        tally = sweeps.ring(first, second, plain, seconds=15)
+    assert arrange.row(owner, plain)["status"] == "sent"
+    assert second in tally.unseen
+
+
 def test_an_answer_that_ends_too_early_does_not_count_as_another_object(
     sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
 ) -> None:

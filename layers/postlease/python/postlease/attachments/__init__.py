@@ -14,6 +14,7 @@ from postlease.attachments.deleting import DELETE_LIMIT, Deleted, delete_noted
 from postlease.attachments.loading import load
 from postlease.attachments.pinning import Pinned, Seen, Wanted, pin
 from postlease.attachments.prefixes import tag
+from postlease.attachments.storage import SilentError
 from postlease.attachments.uploading import Upload, upload
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Deleted",
     "Pinned",
     "Seen",
+    "SilentError",
     "Upload",
     "Wanted",
     "delete_noted",

@@ -10,9 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 from postlease.attachments.prefixes import is_plain
-from postlease.attachments.storage import AbsentError, storage, translated
+from postlease.attachments.storage import AbsentError, SilentError, storage, translated
 from postlease.config import settings
-from postlease.errors import AttachmentError, UnavailableError
+from postlease.errors import AttachmentError
 from postlease.model import Attachment
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def load(
     """The pinned objects' bytes, in order.
 
     AttachmentError: `attachment_missing` if an object is gone, `attachment_changed` if another
-    one lies in its place. UnavailableError: the storage does not answer, or so slowly that until, a
-    monotonic second, went by: each of its answers may be in time, and all together too late.
+    one lies in its place. UnavailableError: the storage does not answer; SilentError, which is one,
+    if it keeps us waiting, or if until, a monotonic second, went by: each of its answers may be in
+    time, and all together too late.
     """
     return tuple(_load(reference, until) for reference in references)
 
@@ -65,7 +66,7 @@ def _read(body: StreamingBody, most: int, until: float) -> bytes:
     read = io.BytesIO()
     while left := most - read.tell():
         if time.monotonic() > until:
-            raise UnavailableError("the attachment storage is too slow")
+            raise SilentError("the attachment storage is too slow")
         piece = body.read(min(left, _PIECE))
         if not piece:
             break

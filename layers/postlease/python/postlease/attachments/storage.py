@@ -23,6 +23,10 @@ _NEVER_WAS = {"MethodNotAllowed", "405", "InvalidArgument", "400"}
 _making = threading.Lock()
 
 
+class SilentError(UnavailableError):
+    """The storage keeps its callers waiting: worse than a refusal, for others wait behind them."""
+
+
 class AbsentError(Exception):
     """Nothing lies under this key, or not in this version. Stays in this package."""
 
@@ -59,16 +63,20 @@ def client() -> S3Client:
 def translated(*, names_version: bool = False) -> Iterator[None]:
     """A call to the storage: AbsentError if it says so, UnavailableError if it fails otherwise.
 
+    SilentError, which is one, if it took the time that a call has, and gave no answer.
+
     names_version: the call asks for a version that somebody else wrote down.
     """
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415
+    from botocore import exceptions as sdk  # noqa: PLC0415
 
     try:
         yield
-    except ClientError as error:
+    except sdk.ClientError as error:
         code = error.response.get("Error", {}).get("Code")
         if code in _GONE or (names_version and code in _NEVER_WAS):
             raise AbsentError from None
         raise UnavailableError("the attachment storage refused") from None
-    except (BotoCoreError, HTTPClientError, OSError):
+    except (sdk.ReadTimeoutError, sdk.ConnectTimeoutError):
+        raise SilentError("the attachment storage is silent") from None
+    except (sdk.BotoCoreError, sdk.HTTPClientError, OSError):
         raise UnavailableError("the attachment storage does not answer") from None

@@ -80,6 +80,7 @@ class Drain:
         self._tally = tally
         self._times = times
         self._worker = worker
+        self._storage_is_silent = sender.storage_is_silent
         self._floors = outbox.Floors()
         self._plain_floors = outbox.Floors()
         self._plain_at = 0.0
@@ -106,9 +107,9 @@ class Drain:
         """
         with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
             while self._has_time():
-                room = self._slots.room
+                room = self._room
                 # Room that came back while it looked: what it left may fit now.
-                if self._turn(threads) or self._slots.room != room:
+                if self._turn(threads) or self._room != room:
                     continue
                 if not self._slots.in_flight and not self._lingers():
                     # A last look, so that draining includes the suspects.
@@ -127,7 +128,7 @@ class Drain:
         with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
             while left and self._has_time():
                 slots = self._slots.gather()
-                named, room = left[:slots], self._slots.room
+                named, room = left[:slots], self._room
                 try:
                     started = self._start_named(threads, named, room)
                 except UnavailableError as error:
@@ -141,7 +142,7 @@ class Drain:
                 # Perhaps there was no room: they come again behind the others.
                 claimed = {message.claim.message_id for message in started}
                 left += [message_id for message_id in named if message_id not in claimed]
-                if not started and self._slots.room == room:
+                if not started and self._room == room:
                     self._slots.wait(_POLL_SECONDS)
         self._tally.unseen.update(left)
 
@@ -207,7 +208,7 @@ class Drain:
 
     def _held_up_turn(self, threads: ThreadPoolExecutor) -> bool:
         """What waits longest for room gets it before anything else that needs some."""
-        room = self._slots.room
+        room = self._room
         if self._look_at is not None and time.monotonic() >= self._look_at:
             self._look_at = None
             self._held_up = outbox.held_up(self._claims.connection(), room)
@@ -221,7 +222,7 @@ class Drain:
 
         A look in vain may have read past all of them: the next is a second later.
         """
-        if self._slots.room.alone or time.monotonic() < self._plain_at:
+        if self._room.alone or time.monotonic() < self._plain_at:
             return False
         if self._start(threads, slots, plain=True):
             return True
@@ -244,7 +245,7 @@ class Drain:
             self._claims.connection(),
             self._claimant(),
             slots=slots,
-            room=_NONE if self._held_up else self._slots.room,
+            room=_NONE if self._held_up else self._room,
             floors=self._plain_floors if plain else self._floors,
             suspects=suspects,
             plain=plain,
@@ -267,6 +268,10 @@ class Drain:
         if self._look_at is None and any(map(held, messages)):
             self._look_at = asked_at + _HELD_UP_SECONDS
         return self._launcher.launch(threads, messages, asked_at)
+
+    @property
+    def _room(self) -> outbox.Room:
+        return _NONE if self._storage_is_silent() else self._slots.room
 
     def _claimant(self) -> outbox.Claimant:
         return outbox.Claimant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from postlease.config import Settings
-    from postlease.model import ClaimedMessage
+    from postlease.model import Attachment, ClaimedMessage
     from postlease.rendering import Templates
     from postlease.rendering.declared import Declaration
 
 _HOUR = timedelta(hours=1)
 _MINUTE = timedelta(minutes=1)
+
+_SILENCE_SECONDS = 10.0
+"""How long after the storage kept a message waiting it is not asked again: mail that needs nothing
+of it must not find every slot taken by mail that waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,11 @@ class Preparer:
     def __init__(self, settings: Settings, templates: Templates) -> None:
         self._settings = settings
         self._templates = templates
+        self._asks_again_at = -math.inf
+
+    def storage_is_silent(self) -> bool:
+        """Whether the storage kept a message waiting a moment ago."""
+        return time.monotonic() < self._asks_again_at
 
     def prepare(self, message: ClaimedMessage, *, until: float = math.inf) -> PreparedMail:
         """Everything that can fail before the dispatch mark happens here, until a monotonic second.
@@ -92,7 +102,7 @@ class Preparer:
         content = mime.compose(
             envelope=envelope,
             rendered=rendered,
-            attachments=attachments.load(message.attachments, until=until),
+            attachments=self._loaded(message, until),
             message_id=claim.message_id,
             attempt=claim.attempt,
             # The moment of the claim on the database's clock.
@@ -119,6 +129,13 @@ class Preparer:
             template_version=rendered.version,
             digests=digests,
         )
+
+    def _loaded(self, message: ClaimedMessage, until: float) -> tuple[Attachment, ...]:
+        try:
+            return attachments.load(message.attachments, until=until)
+        except attachments.SilentError:
+            self._asks_again_at = time.monotonic() + _SILENCE_SECONDS
+            raise
 
     def _sender(self, message: ClaimedMessage, declared: Declaration) -> addresses.Sender:
         """The message's own, or else its template's, or else the deployment's."""

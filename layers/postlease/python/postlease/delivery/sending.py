@@ -74,6 +74,10 @@ class Sender:
         self._tally = tally
         self._needed = needed
 
+    def storage_is_silent(self) -> bool:
+        """Whether a message with attachments would only wait for the storage."""
+        return self._preparer.storage_is_silent()
+
     def send(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
         """Take message as far as its lease and the gate allow, at its turn; never raises.
 
