@@ -126,8 +126,8 @@ def enqueue(  # noqa: PLR0913 - one for each of the contract's
     """Ask for an email in the caller's transaction; does not commit.
 
     Rows may come from connection in any form. names has display names by the address in lower case.
-    Raises InvalidInputError for what is not JSON or no text, DatabaseError with the constraint's name for what
-    the schema refuses.
+    Raises InvalidInputError for what is not JSON or no text, DatabaseError with the constraint's
+    name for what the schema refuses.
     """
     arguments = {
         "template": template,
