@@ -17,10 +17,11 @@ def deployed() -> Deployment:
 
 
 def test_the_table_lists_every_parameter_with_its_default(deployed: Deployment) -> None:
-    rows = re.findall(r"^\| `([A-Z][A-Za-z]+)` \| (?:`(.*?)`)? ?\| .+ \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `([A-Z][A-Za-z]+)` \| (`.*?`|required|) ?\| .+ \|$", PAGE, re.MULTILINE)
     declared = {
-        name: str(parameter.get("Default", ""))
+        name: (f"`{default}`" if default != "" else "") if default is not None else "required"
         for name, parameter in deployed.source["Parameters"].items()
+        for default in [parameter.get("Default")]
     }
     assert dict(rows) == declared
     assert len(rows) == len(declared)
