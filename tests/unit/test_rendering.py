@@ -255,11 +255,42 @@ def test_the_mail_for_a_reset_says_how_long_its_link_works(
 
 @pytest.mark.parametrize(
     "link",
-    ["javascript:alert(1)", "data:text/html,x", "//evil.example", "https://a b", "", 'https://"'],
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//evil.example",
+        "https://a b",
+        "",
+        'https://"',
+        "https:///x",
+        "https://bank.example@evil.example/",
+        "https://bank.example:x@evil.example",
+        "https://a\u202e.example/",
+        "https://a.example/\u200b",
+        "https://a.example/\0",
+    ],
 )
 def test_a_link_that_is_not_a_web_address_is_refused(link: str) -> None:
     """TPL-01."""
     assert refused(OURS, {"link": link}, "verify_email").startswith("render_error")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://a.example?b=c@d#e",
+        "https://a.example:8080/@b?c#d",
+        "https://пример.рф/путь",
+        "http://[::1]/",
+    ],
+)
+def test_a_web_address_is_taken_as_it_is(tmp_path: Path, link: str) -> None:
+    declared = '{"parameters": {"a": {"url": true}}}'
+    (tmp_path / "welcome").mkdir()
+    (tmp_path / "welcome" / "template.json").write_text(declared, "utf-8")
+    templates = one(tmp_path, html='<a href="{{ a | web_link }}">x</a>')
+    page = Page(templates.render("welcome", "en", {"a": link}).html)
+    assert page.elements == [("a", {"href": link})]
 
 
 def test_a_value_never_becomes_markup_and_text_shows_it_as_it_is() -> None:

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import itertools
 import re
+import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from postlease.errors import TemplateError
@@ -22,6 +23,8 @@ _MAKES_MARKUP = ("safe", "urlize")
 """Filters that there are not: a value never becomes markup, whatever a template says."""
 _GIVEN = frozenset({"locale", "direction"})
 """What every template has without asking: the language found for it, and how that one runs."""
+
+_WEB_LINK = re.compile(r"https?://[^\s<>\"\\/?#@]+([/?#][^\s<>\"\\]*)?")
 
 
 class NotALinkError(ValueError):
@@ -125,9 +128,14 @@ class Sources:
 
 
 def _web_link(value: object) -> str:
-    """The value if it is an http or https URL without blanks: what may stand in an href."""
+    """The value if it is an http or https URL: what may stand in an href.
+
+    Nothing in it is blank or invisible, and no name stands before its host: those that read
+    `https://bank.example@evil.example` are led astray.
+    """
     text = str(value)
-    if not re.fullmatch(r"https?://[^\s<>\"\\]+", text):
+    invisible = any(unicodedata.category(c).startswith("C") for c in text)
+    if invisible or not _WEB_LINK.fullmatch(text):
         raise NotALinkError
     return text
 
