@@ -483,6 +483,7 @@ DECLARE
     scopes text[];
     enclosed jsonb[];
     newest uuid[];
+    faults text[];
     fault_place integer;
 BEGIN
     IF length(asker) NOT BETWEEN 1 AND 255 OR asker IS NULL THEN
@@ -541,7 +542,7 @@ BEGIN
                   priority, delivery, send_at, expires_at, idempotency_key, cancel_scope,
                   from_address, reply_to, tags, attachments, place)
     ), asked AS MATERIALIZED (
-        SELECT s.*, CASE WHEN s.idempotency_key IS NOT NULL THEN postlease.message_digest(
+        SELECT s.*, CASE WHEN s.broken IS NULL AND s.idempotency_key IS NOT NULL THEN postlease.message_digest(
             s.template, s.to_addresses, s.parameters, s.cc_addresses, s.bcc_addresses, s.names,
             s.locale, s.priority::integer, s.delivery, s.send_at, s.expires_at, s.cancel_scope,
             s.from_address, s.reply_to, s.tags, s.attachments) END AS digest
@@ -558,7 +559,6 @@ BEGIN
                     s.parameters, s.to_addresses || s.cc_addresses || s.bcc_addresses)) AS broken
             FROM said AS s
             OFFSET 0) AS s
-        WHERE s.broken IS NULL OR postlease.refuse_message(s.broken, s.place)
     ), made AS (
         INSERT INTO postlease.email_messages (
             id, template, parameters, locale, to_addresses, cc_addresses, bcc_addresses,
@@ -572,6 +572,7 @@ BEGIN
                    SELECT sum((e.one ->> 'size')::bigint)
                    FROM jsonb_array_elements(a.attachments) AS e (one)) END
         FROM asked AS a
+        WHERE NOT EXISTS (SELECT FROM asked AS b WHERE b.broken IS NOT NULL)
         -- In the order of the keys: of two sessions that use the same ones, one waits.
         ORDER BY a.idempotency_key, a.place
         ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
@@ -580,9 +581,16 @@ BEGIN
     SELECT array_agg(a.id ORDER BY a.place), array_agg(made.id IS NOT NULL ORDER BY a.place),
            array_agg(a.idempotency_key ORDER BY a.place), array_agg(a.digest ORDER BY a.place),
            array_agg(a.cancel_scope ORDER BY a.place),
-           array_agg(nullif(a.attachments, '[]') ORDER BY a.place)
-    INTO ids, born, keys, digests, scopes, enclosed
+           array_agg(nullif(a.attachments, '[]') ORDER BY a.place),
+           array_agg(a.broken ORDER BY a.place) FILTER (WHERE a.broken IS NOT NULL),
+           min(a.place) FILTER (WHERE a.broken IS NOT NULL)
+    INTO ids, born, keys, digests, scopes, enclosed, faults, fault_place
     FROM asked AS a LEFT JOIN made ON made.id = a.id;
+
+    -- Out here, so that the error's context does not show the whole statement to whoever reads it.
+    IF fault_place IS NOT NULL THEN
+        PERFORM postlease.refuse_message(faults[1], fault_place);
+    END IF;
 
     -- A statement of its own sees what another session committed while this one waited for its key.
     IF false = ANY (born) THEN

@@ -211,6 +211,9 @@ def test_a_batch_refuses_what_a_single_call_refuses_and_says_which_message(
     told = refusal(producer, message(), message(**{"to_addresses": [CANARY]} | given), message())
     assert told.constraint_name == constraint
     assert (told.message_primary or "").startswith("message 1: ")
+    # psql prints it below the error: whose line it was, not our statement.
+    assert "SELECT" in (told.context or "")
+    assert "INSERT" not in (told.context or "")
     assert arrange.statuses(owner) == {}
 
 

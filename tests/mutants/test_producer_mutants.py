@@ -324,12 +324,18 @@ MUTANTS = [
         "false",
         {"wrong": {"priority": "50"}},
     ),
-    Mutant(
-        "enqueue_for",
-        "WHERE s.broken IS NULL OR postlease.refuse_message(s.broken, s.place)",
-        f"{BATCHES}.test_a_batch_refuses_what_a_single_call_refuses_and_says_which_message",
-        "",
-        {"case": "locale without a name"},
+    *(
+        Mutant(
+            "enqueue_for",
+            fragment,
+            f"{BATCHES}.test_a_batch_refuses_what_a_single_call_refuses_and_says_which_message",
+            "",
+            {"case": "locale without a name"},
+        )
+        for fragment in (
+            "WHERE NOT EXISTS (SELECT FROM asked AS b WHERE b.broken IS NOT NULL)",
+            "PERFORM postlease.refuse_message(faults[1], fault_place);",
+        )
     ),
     Mutant(
         "enqueue_for",
