@@ -315,7 +315,7 @@ def test_a_value_cannot_leave_its_attribute(tmp_path: Path) -> None:
 def test_no_filter_makes_markup_of_a_value(tmp_path: Path, name: str) -> None:
     """TPL-01."""
     templates = one(tmp_path, html="{% if a == 'no' %}{{ a | " + name + " }}{% endif %}")
-    assert refused(templates, {"a": "yes"}).endswith("line 1: no filter has this name")
+    assert refused(templates, {"a": "yes"}).endswith(f"line 1: there is no filter {name}")
 
 
 def test_a_value_is_never_compiled(tmp_path: Path) -> None:
@@ -403,12 +403,21 @@ def test_the_variables_that_a_template_needs_are_found_in_its_source_and_in_all_
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("{{ name }}", "render_error: welcome/en lacks name"),
+        ("{{ name }}", "parameter_missing: welcome/en lacks name"),
         (
             "{% no %}",
             "render_error: welcome/en/body.txt.j2, line 1: Encountered unknown tag 'no'.",
         ),
-        ("{{ a.b }}", "render_error: welcome/en/body.txt.j2, line 1 (UndefinedError)"),
+        ("{{ a.b }}", "render_error: welcome/en/body.txt.j2, line 1: a.b is undefined"),
+        (
+            "\n{{ l.x[0].y }}",
+            "render_error: welcome/en/body.txt.j2, line 2: l.x is undefined",
+        ),
+        (
+            "{% set x = 1 %}{{ t['no'] }}",
+            "render_error: welcome/en/body.txt.j2, line 1: t.no is undefined",
+        ),
+        ("{{ t[a] }}", "render_error: welcome/en/body.txt.j2, line 1 (UndefinedError)"),
         ("{{ a + 1 }}", "render_error: welcome/en/body.txt.j2, line 1 (TypeError)"),
         (
             "{{ a.__class__.__mro__ }}",
@@ -422,7 +431,7 @@ def test_a_mail_that_cannot_be_filled_in_is_refused_by_file_and_kind_without_a_v
     tmp_path: Path, source: str, reason: str
 ) -> None:
     templates = one(tmp_path, text=source)
-    assert refused(templates, {"a": "secret", "l": []}) == reason
+    assert refused(templates, {"a": "secret", "l": [], "t": {}}) == reason
 
 
 def test_white_space_of_statements_leaves_no_trace(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_what_a_message_lacks_is_told_for_each_parameter(tmp_path: Path) -> None
     templates = welcome(tmp_path, text="{{ name }}{{ total }}{{ tip | default(0) }}")
     assert refusals(templates, name="Ada", total="1") == []
     assert refusals(templates) == [("/parameters/name", MISSING), ("/parameters/total", MISSING)]
-    assert code_at_send(templates) == "render_error"
+    assert code_at_send(templates) == "parameter_missing"
 
 
 def test_a_text_is_as_long_as_declared_and_ten_thousand_characters_where_nothing_is(
@@ -181,7 +181,7 @@ def test_what_only_rendering_tells_is_told_with_its_line(tmp_path: Path) -> None
     assert refusals(templates, **good) == []
     line = "the template refuses them: welcome/en/body.html.j2, line {}"
     for changed, said in (
-        ({"order": {}}, line.format(2) + " (UndefinedError)"),
+        ({"order": {}}, line.format(2) + ": order.total is undefined"),
         ({"order": {"total": "x"}}, line.format(2) + " (TypeError)"),
         ({"link": "javascript:alert(1)"}, line.format(3) + ": a link is not an http or https URL"),
     ):

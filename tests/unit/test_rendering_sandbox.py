@@ -53,7 +53,7 @@ def test_a_way_out_of_the_sandbox_leads_nowhere(tmp_path: Path, escape: str) -> 
     try:
         shown = template(tmp_path, escape).render("welcome", "en", values).text
     except TemplateError as error:
-        assert error.code == "render_error"  # noqa: PT017  either is right
+        assert error.code in {"render_error", "parameter_missing"}  # noqa: PT017  either is right
     else:
         assert "class" not in shown
         assert "function" not in shown
@@ -75,5 +75,6 @@ def test_a_template_draws_on_no_file_outside_of_its_directory(tmp_path: Path, na
 
 def test_no_mail_knows_the_environment_of_its_function(tmp_path: Path) -> None:
     """What a template sees: the parameters, the language, and Jinja's own."""
-    seen = template(tmp_path, "{{ settings is defined }}{{ os is defined }}{{ locale }}")
-    assert seen.render("welcome", "en", {}).text == "FalseFalseen"
+    source = "{% if settings is defined or os is defined %}no{% endif %}{{ locale }}"
+    seen = template(tmp_path, source)
+    assert seen.render("welcome", "en", {}).text == "en"

@@ -111,6 +111,23 @@ def test_what_the_template_does_not_allow_of_a_parameter_is_not_sent(
     assert stored["attempts"][-1]["code"] == code
 
 
+@pytest.mark.parametrize(
+    ("parameters", "code"),
+    [
+        ({"order_number": "A-1"}, "parameter_missing"),
+        ({"order_number": "A-1", "total": None}, "render_error"),
+    ],
+)
+def test_a_parameter_that_is_missing_and_one_that_is_no_text_are_told_apart(
+    sweeps: Sweeps, owner: Connection, parameters: dict[str, Any], code: str
+) -> None:
+    [message_id] = arrange.enqueue(owner, parameters=parameters)
+    assert sweeps.run().counts["failed"] == 1
+    stored = arrange.row(owner, message_id)
+    assert (stored["failure_reason"], stored["dispatched_at"]) == ("render_error", None)
+    assert stored["attempts"][-1]["code"] == code
+
+
 def test_an_attempt_after_a_deployment_is_rendered_from_what_is_deployed_and_its_version_recorded(
     sweeps: Sweeps, owner: Connection, application: Connection, deploy: Callable[..., str]
 ) -> None:

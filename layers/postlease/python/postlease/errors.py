@@ -163,12 +163,16 @@ class FilenameForbiddenError(PostleaseError):
 
 
 class TemplateError(PostleaseError):
-    """A template is missing, or rendering it failed. code names the kind, never the parameters."""
+    """A template is missing, or rendering it failed. code names the kind, never the parameters.
 
-    def __init__(self, code: str, detail: str = "") -> None:
+    pointer is the JSON pointer of the parameter at fault, empty where that is not known.
+    """
+
+    def __init__(self, code: str, detail: str = "", *, pointer: str = "") -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.code = code
         self.detail = detail
+        self.pointer = pointer
 
 
 class AttachmentError(PostleaseError):

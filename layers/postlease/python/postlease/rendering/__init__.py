@@ -9,6 +9,8 @@
     sources   what the files are in Jinja's eyes: the sandbox, the variables, the version
     declared  template.json, and the parameters that it refuses
     filling   a template and parameters to a mail
+    printing  what of a value may stand in it
+    telling   where and why it could not be filled in
 
 Parameters are values, never source: nothing that a producer sends is compiled. Which template a
 message may use, and where its link comes from, is decided elsewhere.

@@ -95,6 +95,16 @@ def holds_url(text: str) -> bool:
     return _URL.search(text) is not None
 
 
+def pointers(parameters: Mapping[str, Any], value: Any) -> list[str]:
+    """Where in parameters this very object stands: null, true and false may at several places."""
+    return [
+        _pointer(place)
+        for name, top in parameters.items()
+        for place, inner in _values(top, ((None, "parameters"), name))
+        if inner is value
+    ]
+
+
 def _declaration(content: Any) -> Declaration:
     _members(content, "", {"from", "reply_to", "parameters"})
     sender = reply_to = None
@@ -140,14 +150,21 @@ def _text(value: Any, pointer: str) -> str:
 
 
 def _texts(value: Any, place: _Place) -> Iterator[tuple[_Place, str]]:
-    """Each text in value with its place. A stack of our own: depth must not be Python's."""
+    """Each text in value with its place, names of members included."""
+    for at, current in _values(value, place):
+        if isinstance(current, str):
+            yield at, current
+        elif isinstance(current, dict):
+            yield from ((at, name) for name in current)
+
+
+def _values(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
+    """value and all in it with their places. A stack of our own: depth must not be Python's."""
     stack: list[tuple[_Place, Any]] = [(place, value)]
     while stack:
         place, current = stack.pop()
-        if isinstance(current, str):
-            yield place, current
-        elif isinstance(current, dict):
-            yield from ((place, name) for name in current)
+        yield place, current
+        if isinstance(current, dict):
             stack += [((place, name), inner) for name, inner in reversed(current.items())]
         elif isinstance(current, list):
             inners = list(enumerate(current))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-import traceback
 from typing import TYPE_CHECKING, Any
 
 from postlease import mime
 from postlease.errors import TemplateError
 from postlease.model import RenderedMail
 from postlease.rendering.folders import DECLARATION, FALLBACK_LOCALE, FILES, Folders
-from postlease.rendering.sources import NotALinkError, Sources
+from postlease.rendering.sources import NotALinkError, NotATextError, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,20 +97,23 @@ class Templates:
             try:
                 mime.subject(self.render(template, locale, parameters).subject)
             except TemplateError as error:
-                detail = _NO_SUBJECT.get(error.code) or f"the template refuses them: {error.detail}"
-                refused.append(("/parameters", detail))
+                what = "it" if error.pointer else "them"
+                told = f"the template refuses {what}: {error.detail}"
+                detail = _NO_SUBJECT.get(error.code) or told
+                refused.append((error.pointer or "/parameters", detail))
         return refused[:_TOLD]
 
     def render(self, template: str, locale: str, parameters: Mapping[str, Any]) -> RenderedMail:
         """template in locale, filled in. Permanent until the template or the row changes.
 
-        TemplateError `template_missing`, `text_too_long`, `url_not_declared` or `render_error`; its
-        text names files, lines and variables, never a value.
+        TemplateError `template_missing`, `parameter_missing`, `text_too_long`, `url_not_declared`
+        or `render_error`; its text names files, lines and variables, never a value.
         """
         found = self.locale_for(template, locale)
         required, version = self.sources.facts(template, found)
         if missing := sorted(required - parameters.keys()):
-            raise TemplateError("render_error", f"{template}/{found} lacks {', '.join(missing)}")
+            detail = f"{template}/{found} lacks {', '.join(missing)}"
+            raise TemplateError("parameter_missing", detail)
         for code, pointer, detail in self.declaration(template).refusals(parameters):
             raise TemplateError(code, f"{template}, {pointer}: {detail}")
         values = {**parameters, "locale": found, "direction": _direction(found)}
@@ -123,22 +125,27 @@ class Templates:
             return self.sources.environment().get_template(file).render(values)
         except TemplateError:
             raise
-        except NotALinkError as error:
-            detail = f"{self._place(file, error)}: a link is not an http or https URL"
-            raise TemplateError("render_error", detail) from None
         except Exception as error:  # noqa: BLE001  a template can raise anything
-            # The original text may quote a parameter.
-            detail = f"{self._place(file, error)} ({type(error).__name__})"
-            raise TemplateError("render_error", detail) from None
+            raise self._told(file, error, values) from None
 
-    def _place(self, file: str, error: Exception) -> str:
-        """The innermost line of a template that error came by."""
-        places = [
-            f"{frame.filename}, line {frame.lineno}"
-            for frame in traceback.extract_tb(error.__traceback__)
-            if self.folders.path(frame.filename)
-        ]
-        return places[-1] if places else file
+    def _told(self, file: str, error: Exception, values: Mapping[str, Any]) -> TemplateError:
+        """What is said of error: its own text may quote a parameter."""
+        from postlease.rendering import telling  # noqa: PLC0415
+
+        came_by = telling.places(error, self.sources)
+        inner, line = came_by[-1] if came_by else (file, 0)
+        place = f"{inner}, line {line}" if line else file
+        trees = self.sources.trees(file)
+        pointer = ""
+        if isinstance(error, NotATextError):
+            pointer, reason = telling.not_a_text(error, came_by, trees, values)
+        elif isinstance(error, NotALinkError):
+            reason = "a link is not an http or https URL"
+        elif name := telling.undefined(error, inner, line, trees):
+            reason = f"{name} is undefined"
+        else:
+            return TemplateError("render_error", f"{place} ({type(error).__name__})")
+        return TemplateError("render_error", f"{place}: {reason}", pointer=pointer)
 
     def _read_declaration(self, template: str) -> Declaration:
         # Whoever fills in nothing does not pay for it.

@@ -31,6 +31,14 @@ class NotALinkError(ValueError):
     """What was to stand in an href is no http or https URL."""
 
 
+class NotATextError(ValueError):
+    """What was to be shown is no text and no number. value is for comparing, never to tell."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self.value = value
+
+
 class Facts(NamedTuple):
     """What the source of a template in one language tells."""
 
@@ -45,13 +53,15 @@ class Sources:
         self._folders = folders
         self.environment = functools.cache(self._make_environment)
         self.facts = functools.cache(self._read_facts)
+        self.path = folders.path
 
     def _make_environment(self) -> SandboxedEnvironment:
         # 55 to 80 ms of import: a sweep that finds nothing due does not pay.
         from jinja2 import FunctionLoader, StrictUndefined  # noqa: PLC0415
-        from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415
 
-        environment = ImmutableSandboxedEnvironment(
+        from postlease.rendering.printing import Environment  # noqa: PLC0415
+
+        environment = Environment(
             # With its name, a file's lines are found in tracebacks.
             loader=FunctionLoader(lambda file: (self._folders.source(file), file, None)),
             undefined=StrictUndefined,
@@ -123,7 +133,7 @@ class Sources:
         ):
             for node in tree.find_all(kind):
                 if node.name not in known:
-                    what = f"no {kind.__name__.lower()} has this name"
+                    what = f"there is no {kind.__name__.lower()} {node.name}"
                     raise TemplateError("render_error", f"{file}, line {node.lineno}: {what}")
 
 
