@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BARE_LINK = re.compile(
-    r"\b(?:href|src|action|background)\s*=\s*[\"']?\s*\{\{(?![^}]*\bweb_link\b)", re.IGNORECASE
+    r"\b(?:href|src|action|formaction|background|poster)\s*=\s*[\"']?\s*"
+    r"(?:\{%[^%]*%\}\s*)*\{\{(?![^}]*\bweb_link\b)",
+    re.IGNORECASE,
 )
 _PLACE = re.compile(r"(?P<file>[^\s,:]+), line (?P<line>\d+)(?:: | )?(?P<rest>.*)", re.DOTALL)
 
@@ -49,6 +51,7 @@ def check(folder: Path, senders: Collection[str]) -> list[Fault]:
     """
     templates = Templates(folder, SHIPPED)
     faults = set(_stale(folder))
+    faults |= {_with_path(fault, templates, folder) for fault in _unseen(folder)}
     names = Templates(folder).names()
     if not names:
         faults.add(Fault(str(folder), 0, "there is no template here"))
@@ -56,6 +59,31 @@ def check(folder: Path, senders: Collection[str]) -> list[Fault]:
         found = _of_declaration(templates, name, senders) or _of_mails(templates, name)
         faults |= {_with_path(fault, templates, folder) for fault in found}
     return sorted(faults)
+
+
+def _unseen(folder: Path) -> Iterator[Fault]:
+    """Folders that nobody looks into, because of what they are called."""
+    templates = Templates(folder)
+    seen = set(templates.names())
+    for entry in _visible(folder):
+        if entry.name not in seen:
+            sentence = "this is no template's name: a to z, 0 to 9 and _, a letter first"
+            yield Fault(entry.name, 0, sentence)
+            continue
+        written: dict[str, str] = {}
+        for inner in _visible(entry):
+            if inner.name not in templates.locales(entry.name):
+                yield Fault(f"{entry.name}/{inner.name}", 0, "this is no language, such as pt-BR")
+                continue
+            same = written.setdefault(inner.name.lower().replace("_", "-"), inner.name)
+            if same != inner.name:
+                yield Fault(f"{entry.name}/{inner.name}", 0, f"the same language as {same}")
+
+
+def _visible(folder: Path) -> list[Path]:
+    """The folders in folder but those for what templates share, and hidden ones."""
+    inside = folder.iterdir() if folder.is_dir() else ()
+    return sorted(e for e in inside if e.is_dir() and e.name[0] not in "._")
 
 
 def _of_declaration(templates: Templates, name: str, senders: Collection[str]) -> list[Fault]:
