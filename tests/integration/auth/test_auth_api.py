@@ -201,6 +201,7 @@ def test_another_content_type_is_a_415_and_stores_nothing(
 ) -> None:
     answer = api.call("POST", "/v1/signups", {"email": ADDRESS}, content_type=content_type)
     assert (answer.status, answer.problem) == (415, "unsupported-media-type")
+    assert answer.json["detail"] == "The body must be application/json."
     assert_nothing_stored(world)
 
 

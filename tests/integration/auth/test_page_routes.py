@@ -191,6 +191,7 @@ def test_a_form_is_taken_by_the_page_alone(api: Api, world: World, token: str, p
 def test_the_page_takes_no_json(api: Api, token: str) -> None:
     reply = api.call("POST", "/verify", {"link": token})
     assert (reply.status, reply.problem) == (415, "unsupported-media-type")
+    assert reply.json["detail"] == "The body must be application/x-www-form-urlencoded."
 
 
 @pytest.mark.parametrize(

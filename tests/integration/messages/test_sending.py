@@ -14,6 +14,7 @@ from tests.integration.messages.conftest import RECEIPT, batch, number, pointers
 if TYPE_CHECKING:
     import io
     from collections.abc import Callable
+    from pathlib import Path
 
     from postlease.database import Connection
     from tests.integration.messages.conftest import Api, Reply
@@ -209,6 +210,52 @@ def test_a_member_that_is_not_known_is_a_400_wherever_it_stands(
     assert (reply.status, reply.problem) == (400, "invalid-request")
     assert pointers(reply) == [pointer]
     assert number(owner) == 0
+
+
+@pytest.mark.parametrize(
+    ("listed", "members", "refused"),
+    [
+        ("", {}, True),
+        ("", {"from": None}, True),
+        ("shop@example.com", {}, False),
+        ("", {"from": "noreply@example.com"}, False),
+    ],
+)
+def test_a_template_whose_own_sender_is_not_allowed_is_a_422_unless_the_message_names_another(
+    api: Api,
+    owner: Connection,
+    environment: Callable[..., None],
+    tmp_path: Path,
+    listed: str,
+    members: dict[str, Any],
+    refused: bool,
+) -> None:
+    folder = tmp_path / "welcome" / "en"
+    folder.mkdir(parents=True)
+    for name in ("subject.txt.j2", "body.txt.j2", "body.html.j2"):
+        (folder / name).write_text("Hi")
+    (tmp_path / "welcome" / "template.json").write_text('{"from": "Shop <Shop@example.com>"}')
+    environment(TEMPLATES_DIRECTORY=str(tmp_path), ALLOWED_SENDERS=listed)
+    reply = send(api, template="welcome", **members)
+    assert (reply.status, number(owner)) == ((422, 0) if refused else (202, 1))
+    if refused:
+        assert (reply.problem, pointers(reply)) == ("request-refused", ["#/template"])
+
+
+NO_TEXT = [(None, "null"), (True, "true or false"), ({"a": 1}, "an object"), (["x"], "a list")]
+
+
+@pytest.mark.parametrize(("value", "kind"), NO_TEXT)
+def test_a_value_that_is_no_text_is_a_422_where_the_template_would_show_it(
+    api: Api, owner: Connection, value: object, kind: str
+) -> None:
+    reply = send(api, parameters={"order_number": "A-1", "total": value})
+    assert (reply.status, number(owner)) == (422, 0)
+    assert pointers(reply) == ["#/parameters/total"]
+    assert f"{kind} is nothing to show as text" in reply.text
+    line = {"quantity": value, "name": "Pen", "price": "1"}
+    reply = send(api, parameters={"order_number": "A-1", "total": "1", "items": [line]})
+    assert pointers(reply) == ["#/parameters/items/0/quantity"]
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

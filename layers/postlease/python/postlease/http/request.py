@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -119,7 +119,9 @@ class Request:
         """The bodies of the media type that came, and the object that this one is."""
         bodies = [body for body in self.operation.bodies if body.media_type == _media_type(self)]
         if not bodies:
-            raise ProblemError(problems.UNSUPPORTED_MEDIA_TYPE)
+            taken = " or ".join(sorted({body.media_type for body in self.operation.bodies}))
+            detail = f"The body must be {taken}."
+            raise ProblemError(replace(problems.UNSUPPORTED_MEDIA_TYPE, detail=detail))
         if self.stated("sec-fetch-site") == "cross-site" and not _is_preflighted(self):
             raise ProblemError(problems.FORM_OF_ANOTHER_SITE)
         content = _content(self, bodies[0].most_bytes)

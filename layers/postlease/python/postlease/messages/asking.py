@@ -53,7 +53,7 @@ def read(body: Mapping[str, Any], faults: Faults, pointer: str) -> Asked:
         if _RESERVED.match(name):
             place = strict_json.child(f"{pointer}/tags", name)
             faults.add(RefusedInputError(place, "the name is taken"))
-    _check_template(row, faults, pointer)
+    _check_template(row, faults, pointer, names_sender="from" in said)
     wanted = [
         Wanted(
             pointer=f"{pointer}/attachments/{place}",
@@ -131,7 +131,9 @@ def _moments(said: Mapping[str, Any], faults: Faults, pointer: str) -> dict[str,
     return {name: moment.isoformat() for name, moment in found.items()}
 
 
-def _check_template(row: Mapping[str, Any], faults: Faults, pointer: str) -> None:
+def _check_template(
+    row: Mapping[str, Any], faults: Faults, pointer: str, *, names_sender: bool
+) -> None:
     template, parameters = row["template"], row["parameters"]
     # As jsonb is written; a number of a hundred digits is longer there, and refused there.
     size = len(json.dumps(parameters, ensure_ascii=False).encode())
@@ -141,8 +143,10 @@ def _check_template(row: Mapping[str, Any], faults: Faults, pointer: str) -> Non
         detail = "carries a token: only the routes for accounts send it"
         faults.add(RefusedInputError(f"{pointer}/template", detail))
     else:
+        templates = rendering.templates()
         try:
-            refusals = rendering.templates().refusals(
+            sender = templates.declaration(template).sender
+            refusals = templates.refusals(
                 template, row.get("locale", rendering.FALLBACK_LOCALE), parameters
             )
         except TemplateError as error:
@@ -150,6 +154,11 @@ def _check_template(row: Mapping[str, Any], faults: Faults, pointer: str) -> Non
             detail = "there is no such template" if missing else "the template cannot be used"
             faults.add(RefusedInputError(f"{pointer}/template", detail))
         else:
+            # The message's own sender comes before the template's.
+            listed = settings().allowed_senders
+            if sender and not names_sender and sender.address.lower() not in listed:
+                detail = "its sender is none of those that are allowed"
+                faults.add(RefusedInputError(f"{pointer}/template", detail))
             for place, detail in refusals:
                 faults.add(RefusedInputError(f"{pointer}{place}", detail))
 
