@@ -165,6 +165,28 @@ def test_a_shipped_mail_runs_as_its_language_does(name: str, locale: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("locale", "direction"),
+    [
+        ("ar-EG", "rtl"),
+        ("he_IL", "rtl"),
+        ("ckb", "rtl"),
+        ("pa-Arab-PK", "rtl"),
+        ("az_arab", "rtl"),
+        ("pa-IN", "ltr"),
+        ("ks-Deva", "ltr"),
+        ("ar-Latn", "ltr"),
+        ("pt-BR", "ltr"),
+        ("de-1996", "ltr"),
+    ],
+)
+def test_the_script_that_a_locale_names_or_else_its_language_says_how_it_runs(
+    tmp_path: Path, locale: str, direction: str
+) -> None:
+    templates = one(tmp_path, locale=locale, text="{{ direction }}")
+    assert templates.render("welcome", locale, {}).text == direction
+
+
+@pytest.mark.parametrize(
     ("minutes", "said"),
     [
         (1, "دقيقة واحدة"),

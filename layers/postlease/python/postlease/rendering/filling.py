@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from postlease.rendering.declared import Declaration
 
-_RIGHT_TO_LEFT = frozenset({"ar", "dv", "fa", "he", "ks", "ku", "ps", "sd", "ug", "ur", "yi"})
+_RIGHT_TO_LEFT = frozenset(
+    "adlm arab ar ckb dv fa he hebr iw ks ku nkoo nqo ps sd syr syrc thaa ug ur yi".split()
+)
+"""Languages (ISO 639), and scripts (ISO 15924): a script that a locale names decides."""
 _NO_SUBJECT = {
     "empty_subject": "the subject would be empty",
     "invalid_header": "the subject would hold a control character or a line separator",
@@ -159,4 +162,6 @@ class Templates:
 
 def _direction(locale: str) -> str:
     """How a language is written: for the `dir` of a page."""
-    return "rtl" if locale.lower().partition("-")[0].partition("_")[0] in _RIGHT_TO_LEFT else "ltr"
+    language, *parts = locale.lower().replace("_", "-").split("-")
+    script = next((part for part in parts if len(part) == 4 and part.isalpha()), language)
+    return "rtl" if script in _RIGHT_TO_LEFT else "ltr"
