@@ -193,6 +193,8 @@ def _refusal(problem: problems.Problem, request: Request) -> Answer | None:
         request.header("accept-language"),
         onward=_onward(request),
         with_codes=config.settings().verify_codes,
+        # Only what could be read gets so far.
+        of_link=problem.slug == "token-invalid" and "link" in request.fields(),
     )
     return _show(page, problem.status, **problem.headers) if page else None
 

@@ -221,7 +221,24 @@ def test_without_javascript_the_code_verifies_where_codes_are_on(
     assert onward_product.rows(address) == [(None, None, None)]
     browser.find("#email").send_keys(address)
     browser.find("#code").send_keys(code[1])
-    browser.click("button")
+    browser.click("#code ~ button")
+    browser.wait_for_url(application)
+    assert onward_product.rows(address)[0][0] is not None
+
+
+def test_without_javascript_the_link_verifies_after_a_code_that_did_not(
+    onward_product: Product, open_browser: Callable[..., Browser], application: str
+) -> None:
+    address = "code+link@example.com"
+    link = onward_product.link(address)
+    browser = open_browser(javascript=False)
+    browser.open(link)
+    browser.find("#email").send_keys(address)
+    browser.find("#code").send_keys("none")
+    browser.click("#code ~ button")
+    browser.wait_until(lambda: browser.heading() == "This code does not work")
+    browser.find("#link").send_keys(link)
+    browser.click("#link ~ button")
     browser.wait_for_url(application)
     assert onward_product.rows(address)[0][0] is not None
 
@@ -269,7 +286,7 @@ def test_axe_finds_nothing_on_the_page_and_its_outcomes(
 def test_axe_finds_nothing_on_the_form_for_codes(onward_product: Product, browser: Browser) -> None:
     browser.open(f"{onward_product.url}/verify")
     assert browser.heading() == "Confirm your email address"
-    assert len(browser.driver.find_elements("css selector", "input")) == 2
+    assert len(browser.driver.find_elements("css selector", "input")) == 3
     assert browser.accessibility_faults() == []
 
 

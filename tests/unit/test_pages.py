@@ -148,17 +148,27 @@ def test_a_page_acts_on_a_click_alone_and_reads_the_fragment_alone(page: pages.P
 
 
 def test_without_a_script_the_link_is_pasted_or_where_codes_are_on_the_code_written() -> None:
-    for page, names in (
-        (pages.verify(), ["link"]),
-        (pages.verify(with_codes=True), ["email", "code"]),
+    for page, names, forms in (
+        (pages.verify(), ["link"], 1),
+        (pages.verify(with_codes=True), ["email", "code", "link"], 2),
     ):
         without = re.search(r"<noscript>(.*?)</noscript>", page.html, re.DOTALL)
         assert without
         outline = Outline(without[1])
-        assert outline.of("form") == [{"method": "post", "action": "verify"}]
+        assert outline.of("form") == [{"method": "post", "action": "verify"}] * forms
         assert [field["name"] for field in outline.of("input")] == names
         assert [label["for"] for label in outline.of("label")] == names
         assert [field["id"] for field in outline.of("input")] == names
+
+
+def test_who_is_told_that_the_link_still_works_finds_where_to_paste_it() -> None:
+    page = refusal("token-invalid", "en", with_codes=True)
+    assert "The link in the same mail still works." in page.html
+    assert [field["name"] for field in Outline(page.html).of("input")] == ["email", "code", "link"]
+    pasted = pages.refused("token-invalid", "en", onward=None, with_codes=True, of_link=True)
+    assert pasted
+    assert "still works" not in pasted.html
+    assert "This link is not complete" in pasted.html
 
 
 def test_where_a_person_is_sent_on_to_is_escaped_and_kept_through_the_form() -> None:

@@ -142,6 +142,17 @@ def test_a_code_that_is_not_right_is_a_friendly_400(
     assert ADDRESS not in reply.text
 
 
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_a_link_that_is_not_whole_is_told_as_one_where_there_are_codes_too(
+    api: Api, environment: Callable[..., None], switch: str
+) -> None:
+    environment(VERIFY_CODES=switch)
+    reply = send(api, link="x")
+    assert (reply.status, heading(reply)) == (400, "This link is not complete")
+    assert ('name="code"' in reply.text) == (switch == "on")
+    assert 'name="link"' in reply.text
+
+
 def test_an_address_that_is_none_is_a_friendly_422(
     api: Api, environment: Callable[..., None]
 ) -> None:

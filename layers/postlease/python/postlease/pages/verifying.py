@@ -23,7 +23,8 @@ def verify(
     """The page behind `PUBLIC_URL/verify#token=...`.
 
     onward is the URL that a person is sent on to afterwards, if any. with_codes decides what the
-    form asks for where no script can read the fragment: address and code, or the pasted link.
+    page asks for where no script can read the fragment: the pasted link, and before it address and
+    code.
     """
     return _verify(words_for(accept_language).language, onward, with_codes)
 
@@ -36,13 +37,19 @@ def verified(accept_language: str | None, *, onward: str | None) -> Page:
 
 
 def refused(
-    slug: str, accept_language: str | None, *, onward: str | None, with_codes: bool
+    slug: str,
+    accept_language: str | None,
+    *,
+    onward: str | None,
+    with_codes: bool,
+    of_link: bool = False,
 ) -> Page | None:
     """What the form is answered when the problem of that slug stands against it: why, how to go on,
-    and the form once more. None for a problem that no person can do anything about.
+    and the form once more. None for a problem that no person can do anything about. of_link: it was
+    the form for the link, where there are two.
     """
     words = words_for(accept_language)
-    reasons = _reasons(words, with_codes=with_codes)
+    reasons = _reasons(words, with_codes=with_codes and not of_link)
     if slug not in reasons:
         return None
     title, *paragraphs = reasons[slug]
@@ -113,8 +120,9 @@ def _success(words: Words, onward: str | None) -> str:
 
 def _form(words: Words, onward: str | None, *, with_codes: bool) -> str:
     query = f"?{urlencode({'redirect': onward})}" if onward else ""
-    name = "code_form.html" if with_codes else "link_form.html"
-    return piece(name, words, action=f"verify{query}")
+    # A code may be lost or tried too often: the link of the same mail is always a way.
+    names = ("code_form.html", "link_form.html") if with_codes else ("link_form.html",)
+    return "".join(piece(name, words, action=f"verify{query}") for name in names)
 
 
 def _form_targets(onward: str | None) -> str:
