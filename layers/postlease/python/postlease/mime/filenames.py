@@ -18,7 +18,7 @@ FORBIDDEN_EXTENSIONS = frozenset(
 )
 """What SES refuses to carry ("Amazon SES unsupported attachment types"), and Resend does too."""
 
-_UNSHOWABLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_UNSHOWABLE = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 """Invisible or turning the reading direction: `\u202egpj.exe` would look like a picture."""
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
