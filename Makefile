@@ -22,7 +22,7 @@ setup-sam:  ## make .venv-sam with AWS SAM CLI, which pins its own boto3
 demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
 
-dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off)
+dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, TEMPLATES_DIRECTORY)
 	@exec env $(RUN) -m local dev
 
 test: setup  ## run the tests (ARGS for pytest)

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 from local import postgres
 from local.binaries import PostgresError
@@ -18,10 +19,9 @@ from local.follow import follow
 from local.stack import ROOT, Stack, StackError
 from local.web import AddressInUseError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 SETTINGS = (
+    "ALLOWED_SENDERS",
+    "TEMPLATES_DIRECTORY",
     "VERIFY_TOKEN_SECONDS",
     "VERIFY_CODES",
     "VERIFY_REDIRECT_URLS",
@@ -117,7 +117,7 @@ def _dev(*, verbose: bool) -> int:
     logs = _log_folder(f"dev-{port}") if port else None
     # Whoever ticks by hand waits for the answer, so a sweep then drains and ends.
     settings = {} if schedules else {"SWEEP_LINGER_SECONDS": "0"}
-    settings |= {name: os.environ[name] for name in SETTINGS if name in os.environ}
+    settings |= _handed_on()
     with Stack(port=port, schedules=schedules, settings=settings, logs=logs) as stack:
         try:
             print(
@@ -134,6 +134,16 @@ def _dev(*, verbose: bool) -> int:
                 signal.signal(number, signal.SIG_IGN)
             print("\nstopping", flush=True)
     return 0
+
+
+def _handed_on() -> dict[str, str]:
+    """The settings that stand in our environment; a function runs in a folder of its own."""
+    found = {name: os.environ[name] for name in SETTINGS if name in os.environ}
+    if folder := found.get("TEMPLATES_DIRECTORY"):
+        if not Path(folder).is_dir():
+            raise StackError("TEMPLATES_DIRECTORY names no folder")
+        found["TEMPLATES_DIRECTORY"] = str(Path(folder).absolute())
+    return found
 
 
 def _log_folder(name: str) -> Path | None:

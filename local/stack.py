@@ -275,7 +275,10 @@ class Stack:
         for logical_id in plain.of_type("AWS::S3::Bucket"):
             names[logical_id] = f"postlease-{logical_id.lower()}"
             self.aws.create_bucket(names[logical_id])
-        self.aws.verify_sender(SENDER)
+        # Whatever is listed is taken as verified; a malformed one stops the first function.
+        listed = self._settings.get("ALLOWED_SENDERS", "").split(",")
+        for sender in {SENDER, *map(str.strip, listed)} - {""}:
+            self.aws.verify_sender(sender)
         for properties in plain.of_type("AWS::SES::ConfigurationSet").values():
             self.aws.create_configuration_set(str(properties["Name"]))
         for logical_id, properties in plain.of_type("AWS::SQS::Queue").items():
@@ -341,7 +344,9 @@ class Stack:
         # Roles belong to the whole server: two stacks on it must not create them at once.
         with psycopg.connect(self._server_url or "", autocommit=True) as connection:
             connection.execute("SELECT pg_advisory_lock(%s)", (_SERVER_LOCK,))
-            self.invoke(MIGRATE, {})
+            result = self.run(MIGRATE, {})
+        if result.error is not None:
+            raise StackError(_complaint(result))
 
     def _forward(self, call: SendEmail) -> str:
         return str(
@@ -360,3 +365,13 @@ class Stack:
         if self._gateway is None:
             return Response(503, b"", (("retry-after", "1"),))
         return self._gateway.respond(request)
+
+
+def _complaint(result: Result) -> str:
+    """One line out of what a function that failed answered; its log has the rest."""
+    with contextlib.suppress(ValueError):
+        told = result.value
+        text = " ".join(str(told.get("errorMessage")).split())
+        wrong_setting = told.get("errorType") == "ConfigurationError"
+        return text if wrong_setting else f"{MIGRATE} failed: {text}"
+    return f"{MIGRATE} failed"

@@ -286,6 +286,9 @@ def test_a_busy_port_is_one_clear_line(server_url: str) -> None:
     ("variables", "text"),
     [
         ({"PORT": "many"}, "error: PORT must be a number"),
+        ({"VERIFY_CODES": "perhaps"}, "error: VERIFY_CODES must be one of on, off"),
+        ({"ALLOWED_SENDERS": "shop"}, "error: ALLOWED_SENDERS "),
+        ({"TEMPLATES_DIRECTORY": "nowhere"}, "error: TEMPLATES_DIRECTORY names no folder"),
         ({"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"}, "error: cannot create a database"),
     ],
 )
@@ -299,15 +302,31 @@ def test_a_wrong_variable_is_one_clear_line(
     assert line.startswith(text)
 
 
-def test_dev_hands_settings_on_to_the_functions(server_url: str) -> None:
+def test_dev_hands_settings_on_to_the_functions(server_url: str, tmp_path: Path) -> None:
+    """A template of one's own, named by a relative path, from a sender that it names itself."""
     assert set(SETTINGS) <= known_variables()
-    dev = Dev(server_url, VERIFY_CODES="perhaps")
+    folder = tmp_path / "verify_email" / "en"
+    folder.mkdir(parents=True)
+    (folder / "subject.txt.j2").write_text("Welcome to our shop")
+    (tmp_path / "verify_email" / "template.json").write_text(
+        '{"from": "Shop <shop@example.com>", "parameters": {"link": {"url": true}}}'
+    )
+    dev = Dev(
+        server_url,
+        TEMPLATES_DIRECTORY=os.path.relpath(tmp_path, ROOT),
+        ALLOWED_SENDERS="shop@example.com",
+        VERIFY_CODES="on",
+    )
     try:
-        _, said = dev.program.communicate(timeout=60)
+        dev.wait_until_ready()
+        assert ask(f"{dev.url}/v1/signups", "POST", {"email": "ada@example.com"}).status == 202
+        ask(f"{dev.url}/_local/api/invoke/sweep", method="POST")
+        [mail] = ask(f"{dev.url}/_local/api/inbox").json
     finally:
         dev.close()
-    assert dev.program.returncode == 1
-    assert "VERIFY_CODES must be one of on, off" in said
+    assert mail["subject"] == "Welcome to our shop"
+    assert "shop@example.com" in mail["from"]
+    assert re.search(r"\b[0-9]{6}\b", mail["text"])
 
 
 def test_a_command_runs_with_a_server_of_its_own() -> None:

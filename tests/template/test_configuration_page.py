@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from local.__main__ import SETTINGS
 from postlease.config import read_settings
 from postlease.errors import ConfigurationError
 from tests.template.configuration import complete_for, is_required, known_variables
@@ -106,3 +107,11 @@ def test_a_documented_parameter_sets_the_variable(row: Row, deployed: Deployment
     reference = value.get("Ref") if isinstance(value, dict) else None
     declared = reference if reference in deployed.source["Parameters"] else None
     assert declared == row.parameter
+
+
+def test_what_dev_hands_on_is_what_the_page_says() -> None:
+    sentence = re.search(r"`make dev` takes (.*?) as variables", PAGE, re.DOTALL)
+    assert sentence
+    *single, first, last = re.findall(r"`([A-Z_]+)`", sentence[1])
+    names = [row.name for row in ROWS]
+    assert [*single, *names[names.index(first) : names.index(last) + 1]] == list(SETTINGS)

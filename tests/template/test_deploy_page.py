@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from postlease.rendering import SHIPPED
 from tests.template.deployment import ROOT, Deployment, deployment, is_kept, source
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text("utf-8")
@@ -41,3 +42,17 @@ def test_every_secret_that_the_page_names_is_the_stacks(deployed: Deployment) ->
 def test_what_the_page_says_is_kept_is_kept(deployed: Deployment) -> None:
     kept = {name for name, one in deployed.resources.items() if is_kept(one)}
     assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret"}
+
+
+def test_the_places_for_one_s_own_templates_are_where_the_layer_is_made_from(
+    deployed: Deployment,
+) -> None:
+    """What lies in the layer's folder is found below /opt/python: SAM puts it there."""
+    layer = deployed.source["Resources"]["PostleaseLayer"]["Properties"]
+    assert layer["ContentUri"] == "layers/postlease/python/"
+    own, among = f"{layer['ContentUri']}mails/", f"{layer['ContentUri']}postlease/templates/"
+    assert (ROOT / among).samefile(SHIPPED)
+    for page in (PAGE, (ROOT / "docs" / "templates.md").read_text("utf-8")):
+        assert f"`{own}`" in page
+        assert f"`{among}`" in page
+        assert "`TEMPLATES_DIRECTORY: /opt/python/mails`" in page
