@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import css_inline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SOURCE, TARGET = ".source.html.j2", ".html.j2"
@@ -35,6 +36,15 @@ _TOKEN = re.compile(
 )
 _STYLE = re.compile(r"\sstyle\s*=\s*(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 _LINK = re.compile(r"<link\s[^>]*\brel=[\"']stylesheet[\"'][^>]*\bhref=[\"']([\w./-]+)[\"'][^>]*>")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
+_BORDER = re.compile(_QUOTED.pattern + "|[{};]")
+_SELECTOR = re.compile(r"(?:\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\]|[^,(\[])+")
+_STANDING = re.compile(
+    r"(?<!:):(?:root|empty|not|is|where|has|(?:first|last|only|nth|nth-last)-(?:child|of-type))"
+    r"(?![\w-])"
+)
+"""Pseudo-classes that say where an element stands: css-inline knows which elements do."""
 _WRAPS = {"tr": "<table><tbody>", "td": "<table><tbody><tr>", "th": "<table><tbody><tr>"}
 _PLACE = "data-place"
 _BASE = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -106,8 +116,7 @@ def inline(source: str, sheet: str = "") -> str:
             if not any(mask in token["content"] for mask in masks.values())
         ]
     changes += [
-        (*match.span(), f"<style>\n{_at_rules(sheet)}\n</style>")
-        for match in _LINK.finditer(masked)
+        (*match.span(), f"<style>\n{_left(sheet)}\n</style>") for match in _LINK.finditer(masked)
     ]
     # From the end on, so that the places before stay where they are.
     for begin, end, text in sorted(changes, reverse=True):
@@ -189,11 +198,34 @@ def _inlined(html: str, sheet: str) -> str:
     )
 
 
-def _at_rules(sheet: str) -> str:
-    """What of sheet has no element to go to."""
-    html = f"<html><head><style>{sheet}</style></head><body></body></html>"
-    kept = css_inline.inline(html, keep_at_rules=True, load_remote_stylesheets=False)
-    return "".join(_Found(kept).sheets).strip()
+def _left(sheet: str) -> str:
+    """What of sheet has no element to go to: at-rules, and selectors such as `a:hover`."""
+    kept = []
+    for prelude, block in _statements(_COMMENT.sub("", sheet)):
+        moving = [part.strip() for part in _SELECTOR.findall(prelude) if _moves(part)]
+        if prelude.startswith("@"):
+            kept.append(f"{prelude} {block}" if block.startswith("{") else prelude + block)
+        elif moving:
+            kept.append(f"{', '.join(moving)} {block}")
+    return "\n".join(kept)
+
+
+def _moves(selector: str) -> bool:
+    """Whether it depends on more than where an element stands."""
+    return ":" in _STANDING.sub("", _QUOTED.sub("", selector))
+
+
+def _statements(sheet: str) -> Iterator[tuple[str, str]]:
+    """What stands before each block of the outermost, and the block; `;` where there is none."""
+    depth = start = head = 0
+    for match in _BORDER.finditer(sheet):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if match[0] == "{" and depth == 1:
+            head = match.start()
+        elif depth == 0 and match[0] in {"}", ";"}:
+            head = head if match[0] == "}" else match.start()
+            yield sheet[start:head].strip(), sheet[head : match.end()]
+            start = match.end()
 
 
 def _styled(token: re.Match[str], style: str) -> tuple[int, int, str]:

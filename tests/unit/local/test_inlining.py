@@ -105,6 +105,39 @@ def test_a_sheet_that_is_linked_goes_into_the_elements_and_what_is_left_into_the
     assert body.is_current
 
 
+@pytest.mark.parametrize(
+    ("rule", "left"),
+    [
+        ("a:hover { color: green }", "a:hover { color: green }"),
+        ("/* a { } */ a:hover{color:green}/* x */", "a:hover {color:green}"),
+        ("a, p > a:hover , a:focus { color: green }", "p > a:hover, a:focus { color: green }"),
+        ("a::before { content: '}' }", "a::before { content: '}' }"),
+        ("a:not(:hover, .b) { color: green }", "a:not(:hover, .b) { color: green }"),
+        ("a:visited:first-child { color: green }", "a:visited:first-child { color: green }"),
+        ("p:first-child { color: green }", ""),
+        ("p:nth-child(2n + 1), p:not(.a, .b) { color: green }", ""),
+        ("a[href='mailto:x, y'] { color: green }", ""),
+        (".never { color: green }", ""),
+        ("@import 'x.css';\np { color: green }", "@import 'x.css';"),
+        (
+            "@media print { a { b: c } a:hover { b: c } }\na:hover { color: green }",
+            "@media print { a { b: c } a:hover { b: c } }\na:hover { color: green }",
+        ),
+    ],
+)
+def test_what_of_a_linked_sheet_has_no_element_to_go_to_stays_in_the_head(
+    tmp_path: Path, rule: str, left: str
+) -> None:
+    (tmp_path / "style.css").write_text(f"b {{ margin: 0 }} {rule}")
+    page = (
+        '<html><head><link rel="stylesheet" href="style.css"></head>'
+        "<body><a href='x'>x</a></body></html>"
+    )
+    (tmp_path / "body.source.html.j2").write_text(page)
+    [body] = results(tmp_path)
+    assert f"<head><style>\n{left}\n</style></head>" in body.text
+
+
 def test_a_sheet_that_is_missing_is_told_with_the_file_that_links_it(tmp_path: Path) -> None:
     page = '<html><head><link rel="stylesheet" href="none.css"></head></html>'
     (tmp_path / "body.source.html.j2").write_text(page)
