@@ -56,6 +56,9 @@ def said(kind: str, *, line: int = 1, what: str = "it", file: str = "body.txt.j2
         "'%(a)s' | format(a=x)",
         "[1, x] | join(', ')",
         "[{'a': x}] | join(', ', attribute='a')",
+        "['a', x] | map('upper') | list | length",
+        "'%s' % x",
+        "'%s%s' % (1, x)",
     ],
 )
 def test_what_is_no_text_is_refused_with_the_parameter_s_place_wherever_it_would_become_one(
@@ -70,11 +73,20 @@ def test_what_is_no_text_is_refused_with_the_parameter_s_place_wherever_it_would
     assert refusals(templates, x=1.5) == []
 
 
+@pytest.mark.parametrize("value", [None, True, False])
+def test_a_part_of_a_url_is_no_null(tmp_path: Path, value: object) -> None:
+    templates = welcome(tmp_path, "{{ x | urlencode }}")
+    assert [pointer for pointer, _ in refusals(templates, x=value)] == ["/parameters/x"]
+    assert templates.render("welcome", "en", {"x": "a b"}).text == "a%20b"
+    assert templates.render("welcome", "en", {"x": {"a": 1}}).text == "a=1"
+
+
 def test_texts_and_numbers_are_shown_as_they_are(tmp_path: Path) -> None:
     source = "{{ a }} {{ b }} {{ c | upper }} {{ [a, c] | join('+') }} {{ a ~ c }} {{ c | trim }}"
+    source += " {{ a % 2 }}{{ '%s-%s' % (a, c) }}{{ '%(a)s' % {'a': b} }}"
     templates = welcome(tmp_path, source, "{{ c ~ a }} {{ [c, '<b>'] | join }}")
     mail = templates.render("welcome", "en", {"a": 1, "b": 2.5, "c": "<x>"})
-    assert mail.text == "1 2.5 <X> 1+<x> 1<x> <x>"
+    assert mail.text == "1 2.5 <X> 1+<x> 1<x> <x> 11-<x>2.5"
     assert mail.html == "&lt;x&gt;1 &lt;x&gt;&lt;b&gt;"
 
 

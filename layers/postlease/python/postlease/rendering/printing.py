@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Undefined, nodes, pass_eval_context
 from jinja2.filters import make_attrgetter
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from postlease.rendering.bounding import BoundedEnvironment
 from postlease.rendering.sources import NotATextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jinja2.nodes import EvalContext
+    from jinja2.runtime import Context
 
 _CHECK = "as_text"
 _MAKES_TEXT = frozenset(
@@ -54,13 +55,31 @@ def as_text(value: Any) -> Any:
     return value
 
 
-class Environment(ImmutableSandboxedEnvironment):
+class Environment(BoundedEnvironment):
     """The sandbox, in which nothing but texts and numbers becomes text."""
+
+    intercepted_binops = frozenset({"%"})
 
     def __init__(self, **options: Any) -> None:
         super().__init__(finalize=as_text, **options)
         self.filters[_CHECK] = as_text
         self.filters["join"] = _joining(self.filters["join"])
+        self.filters["urlencode"] = _encoding(self.filters["urlencode"])
+
+    def call_filter(self, name: str, value: Any, *arguments: Any, **options: Any) -> Any:
+        """A filter that is named at run time, as `map("upper")` does."""
+        checked = as_text(value) if name in _MAKES_TEXT else value
+        return super().call_filter(name, checked, *arguments, **options)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """`%`, which fills in a text, or divides."""
+        if isinstance(left, str):
+            parts = right if isinstance(right, tuple) else (right,)
+            if isinstance(right, dict) and "%(" in left:
+                parts = tuple(right.values())
+            for part in parts:
+                as_text(part)
+        return super().call_binop(context, operator, left, right)
 
     def compile(self, source: str | nodes.Template, *arguments: Any, **options: Any) -> Any:
         """What Jinja makes of source, with the checks in it."""
@@ -92,6 +111,14 @@ class _Checks(NodeTransformer):
 
 def _checked(part: nodes.Expr) -> nodes.Expr:
     return nodes.Filter(part, _CHECK, [], [], None, None, lineno=part.lineno)
+
+
+def _encoding(encode: Any) -> Any:
+    def encoded(value: Any) -> Any:
+        # Pairs and objects are a query; each part of one is a value of its own.
+        return encode(as_text(value) if value is None or isinstance(value, bool) else value)
+
+    return encoded
 
 
 def _joining(join: Any) -> Any:
