@@ -65,7 +65,7 @@ build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 
 test-debian: setup  ## the database's tests on Debian's PostgreSQL, which is older than the embedded
 	@folder=$$($(BIN)/python -m local.debian_postgres) && POSTGRES_BIN=$$folder \
-		$(BIN)/python -m pytest tests/integration tests/migration tests/mutants $(ARGS)
+		$(BIN)/python -m pytest tests/integration tests/migration $(ARGS)
 
 test-api: setup  ## schemathesis against a running stack (ARGS="--examples 5000" for the long form)
 	@$(RUN) -m tests.api $(ARGS)
