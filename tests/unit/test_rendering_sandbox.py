@@ -78,3 +78,53 @@ def test_no_mail_knows_the_environment_of_its_function(tmp_path: Path) -> None:
     source = "{% if settings is defined or os is defined %}no{% endif %}{{ locale }}"
     seen = template(tmp_path, source)
     assert seen.render("welcome", "en", {}).text == "en"
+
+
+BILLION = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ '*' * number }}",
+        "{{ number * '*' }}",
+        "{{ ([1] * number) | length }}",
+        "{{ number ** number }}",
+        "{{ 2 ** number }}",
+        "{{ 'x' | center(number) }}",
+        "{{ 'x' | indent(number, true) }}",
+        "{{ 'x' | indent(width=number, first=true) }}",
+        "{{ [1] | batch(number, 'x') | list | length }}",
+        "{{ [1] | slice(number) | list | length }}",
+        "{{ 'x'.rjust(number) }}",
+        "{{ 'x'.zfill(number) }}",
+        "{{ '\t'.expandtabs(number) }}",
+        "{{ range(number) | list | length }}",
+    ],
+)
+def test_no_number_makes_more_than_fits_into_a_mail(tmp_path: Path, source: str) -> None:
+    """It would take the worker's memory or time, and with it every mail in flight."""
+    with pytest.raises(TemplateError, match="OverflowError"):
+        template(tmp_path, source).render("welcome", "en", {"number": BILLION})
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("{{ '*' * number }}", "*****"),
+        ("{{ number * '*' }}", "*****"),
+        ("{{ 1_000_000 * number }}", "5000000"),
+        ("{{ 1.5 * number }}", "7.5"),
+        ("{{ number ** 3 }}", "125"),
+        ("{{ number ** -1 }}", "0.2"),
+        ("{{ 2 ** 0.5 > 1.4 and 'yes' }}", "yes"),
+        ("{{ 'x' | center(number) }}", "  x  "),
+        ("{{ 'x' | indent(number, true) }}", "     x"),
+        ("{{ [1, 2] | batch(number, 0) | first | join }}", "12000"),
+        ("{{ [1, 2] | slice(2) | first | join }}", "1"),
+        ("{{ '7'.zfill(number) }}", "00007"),
+        ("{{ 'a-b'.split('-') | join }}", "ab"),
+    ],
+)
+def test_numbers_count_as_ever(tmp_path: Path, source: str, shown: str) -> None:
+    assert template(tmp_path, source).render("welcome", "en", {"number": 5}).text == shown

@@ -58,7 +58,7 @@ def as_text(value: Any) -> Any:
 class Environment(BoundedEnvironment):
     """The sandbox, in which nothing but texts and numbers becomes text."""
 
-    intercepted_binops = frozenset({"%"})
+    intercepted_binops = BoundedEnvironment.intercepted_binops | {"%"}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(finalize=as_text, **options)
@@ -72,8 +72,8 @@ class Environment(BoundedEnvironment):
         return super().call_filter(name, checked, *arguments, **options)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """`%`, which fills in a text, or divides."""
-        if isinstance(left, str):
+        """`%`, which fills in a text, or divides; the others are not about texts."""
+        if operator == "%" and isinstance(left, str):
             parts = right if isinstance(right, tuple) else (right,)
             if isinstance(right, dict) and "%(" in left:
                 parts = tuple(right.values())
