@@ -44,7 +44,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, str | list | tuple) and isinstance(other, int):
                     _check(len(one) * other)
-        elif isinstance(left, int) and isinstance(right, int):
+        elif operator == "**" and isinstance(left, int) and isinstance(right, int):
             _check(left.bit_length() * right, most=_MOST_BITS)
         return super().call_binop(context, operator, left, right)
 
