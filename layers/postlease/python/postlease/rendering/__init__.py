@@ -10,6 +10,7 @@
     declared  template.json, and the parameters that it refuses
     filling   a template and parameters to a mail
     printing  what of a value may stand in it
+    bounding  how much a number may make
     telling   where and why it could not be filled in
 
 Parameters are values, never source: nothing that a producer sends is compiled. Which template a
