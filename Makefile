@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build test-debian \
+.PHONY: help setup setup-sam setup-emulator demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
@@ -18,6 +18,9 @@ setup:  ## make .venv with the locked development dependencies
 
 setup-sam:  ## make .venv-sam with AWS SAM CLI, which pins its own boto3
 	@$(PYTHON) local/bootstrap.py --environment sam
+
+setup-emulator:  ## make .venv-emulator with an emulator of AWS (wants python3.13)
+	@folder=$$($(PYTHON) -m local.python313) && "$$folder/python3.13" local/bootstrap.py --environment emulator
 
 demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
@@ -62,6 +65,9 @@ template: setup-sam  ## sam validate --lint
 
 build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 	@folder=$$($(BIN)/python -m local.python313) && PATH="$$folder:$$PATH" $(SAM) build
+
+e2e: build setup-emulator  ## deploy the template on an emulator of AWS, use it, update it, remove it (ARGS)
+	@exec env $(RUN) -m tests.emulator $(ARGS)
 
 test-debian: setup  ## the database's tests on Debian's PostgreSQL, which is older than the embedded
 	@folder=$$($(BIN)/python -m local.debian_postgres) && POSTGRES_BIN=$$folder \
@@ -109,6 +115,7 @@ format: setup  ## let ruff write the format
 
 lock: setup  ## resolve all dependencies anew, for every supported Python
 	@$(PYTHON) -m venv .local/lock && .local/lock/bin/python -m pip install -q uv==0.13.9
-	@for name in layers/dependencies/requirements requirements/dev requirements/sam; do \
-		.local/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	@for name in layers/dependencies/requirements requirements/dev requirements/sam requirements/emulator; do \
+		least=3.11; [ $$name = requirements/emulator ] && least=3.13; \
+		.local/lock/bin/uv pip compile -q --universal --python-version $$least --generate-hashes \
 			--no-emit-index-url --no-header -o $$name.txt $$name.in || exit 1; done
