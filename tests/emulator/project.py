@@ -1,0 +1,123 @@
+"""The project as its user has it: this clone's build, and copies of it with a further release."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from typing import TYPE_CHECKING
+
+from local import python313
+from local.stack import ROOT
+from tests.emulator.children import Child, ChildError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from local.keeper import Keeper
+
+PARTS = ("template.yaml", "samconfig.toml", "functions", "layers", "sql")
+"""All that `sam build` reads."""
+
+HEADER = "x-release"
+SAM = ROOT / ".venv-sam/bin/sam"
+_MINUTES = 60.0
+_ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+
+# The new code serves only what the new migration made: run too early, it fails.
+_CHANGED = '''
+
+_served_{number} = handler
+
+
+def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: F811
+    """What was served before, with the release that the newest migration names."""
+    with database.application().transaction() as connection:
+        row = connection.execute("SELECT name FROM postlease.releases_{number}").fetchone()
+    answer = _served_{number}(event, context)
+    answer.setdefault("headers", {{}})["{header}"] = "{release} " + row["name"]
+    return answer
+'''
+
+_MIGRATION = """\
+CREATE TABLE postlease.releases_{number} (name text NOT NULL);
+GRANT SELECT ON postlease.releases_{number} TO postlease_application;
+INSERT INTO postlease.releases_{number} VALUES ('{release}');
+-- Long enough that the old code is seen to serve meanwhile.
+SELECT pg_sleep(2);
+"""
+
+_FAILING = _MIGRATION + "SELECT 1 / 0;\n"
+
+
+def architecture() -> str:
+    """The template's word for this machine's processor."""
+    machine = platform.machine().lower()
+    if machine not in _ARCHITECTURES:
+        raise ChildError(f"the functions are not built for {machine}")
+    return _ARCHITECTURES[machine]
+
+
+class Sam:
+    """The SAM CLI, told of the emulated AWS; what it says goes to files in folder."""
+
+    def __init__(self, keeper: Keeper, folder: Path, environment: Mapping[str, str]) -> None:
+        self._keeper = keeper
+        self._folder = folder
+        python = python313.find()
+        if python is None:
+            raise ChildError(python313.MISSING)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SAM_"))}
+        self._environment = (
+            kept
+            | environment
+            | {
+                "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                "SAM_CLI_TELEMETRY": "0",
+                "NO_PROXY": "127.0.0.1",
+                "no_proxy": "127.0.0.1",
+            }
+        )
+
+    def run(self, project: Path, *arguments: str) -> tuple[int, str]:
+        """Exit status and everything said."""
+        log = self._folder / f"sam-{arguments[0]}.log"
+        log.unlink(missing_ok=True)
+        child = Child(
+            self._keeper,
+            [str(SAM), *arguments],
+            environment=self._environment,
+            folder=project,
+            log=log,
+        )
+        status = child.wait(10 * _MINUTES)
+        return status, log.read_text(errors="replace")
+
+
+class Release:
+    """A copy of the project, or of another such copy, with one migration more and new code.
+
+    name is the release's; it is written into the migration and into the function, so an answer
+    tells which code and which migration it came from.
+    """
+
+    def __init__(self, base: Path, folder: Path, name: str, *, fails: bool = False) -> None:
+        self.folder = folder
+        self.name = name
+        for part in PARTS:
+            source = base / part
+            if source.is_dir():
+                shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                folder.mkdir(exist_ok=True)
+                shutil.copy(source, folder / part)
+        migrations = folder / "sql/migrations"
+        number = 1 + max(int(path.name[:4]) for path in migrations.glob("*.sql"))
+        self.table = f"releases_{number:04}"
+        self.migration = f"migrations/{number:04}_releases.sql"
+        words = {"number": f"{number:04}", "release": name, "header": HEADER}
+        text = (_FAILING if fails else _MIGRATION).format(**words)
+        (folder / "sql" / self.migration).write_text(text)
+        served = folder / "functions/auth/app.py"
+        served.write_text(served.read_text() + _CHANGED.format(**words))

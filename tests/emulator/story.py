@@ -1,0 +1,229 @@
+"""The story of one stack: deployed, used, updated, an update refused, removed.
+
+Each step looks for itself and prints what it saw; the first that does not see what it should ends
+the story with StageError. No figure is written down here that the run does not measure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from local.stack import ROOT
+from postlease.model import parse_event_id
+from tests.emulator.project import HEADER, Release
+from tests.emulator.stage import DOMAIN, ORIGIN, PUBLIC_URL, STACK, Stage
+from tests.emulator.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.emulator.cloud import Cloud
+    from tests.emulator.project import Sam
+    from tests.emulator.witness import Witness
+
+_TOKEN = re.compile(r"#token=([A-Za-z0-9_-]{64})")
+_SWEEP_SECONDS = 150
+"""Two schedules and a sweep's whole life."""
+
+
+class Story(Stage):
+    """One stack's life."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        sam: Sam,
+        witness: Witness,
+        folder: Path,
+        *,
+        given: dict[str, str],
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(cloud, sam, witness, given=given, say=say)
+        self._folder = folder
+        self._swept: list[str] = []
+
+    def tell(self) -> None:
+        """All of it, in order."""
+        self.deploy()
+        self.call()
+        self.sign_up()
+        self.sweep()
+        first = self.update()
+        self.refuse(first)
+        self.who_sent()
+        self.delete()
+
+    def deploy(self) -> None:
+        """`sam deploy` of this template, and the migrations that its custom resource ran."""
+        began = time.monotonic()
+        self._deploy(ROOT, expect=0)
+        state = self._expect_status("CREATE_COMPLETE")
+        resources = self._cloud.resources(STACK)
+        took = time.monotonic() - began
+        self._say(f"sam deploy: {state}, {len(resources)} resources in {took:.0f} s")
+        ledger = self._witness.ledger()
+        files = {str(path.relative_to(ROOT / "sql")) for path in (ROOT / "sql").glob("*/*.sql")}
+        self._check(set(ledger) == files, f"the ledger holds {sorted(ledger)}")
+        order = self._finished_in_order()
+        after = [name for name in order[order.index("Migrations") :] if name.endswith("Function")]
+        before = [name for name in order[: order.index("Migrations")] if name.endswith("Function")]
+        self._check(before == ["MigrateFunction"], f"made before the migrations: {before}")
+        self._say(f"migrations: {len(ledger)} files applied, then {len(after)} functions made")
+        self._mend()
+
+    def call(self) -> None:
+        """The API answers, to those it should."""
+        health = self._call("GET", "/healthz")
+        self._check(health.status == 200, f"/healthz answered {health}")
+        unsigned = self._call("GET", "/v1/stats")
+        signed = self._call("GET", "/v1/stats", signed=True)
+        self._check((unsigned.status, signed.status) == (403, 200), f"{unsigned}, {signed}")
+        asked = {"Access-Control-Request-Method": "POST"}
+        allowed = self._call("OPTIONS", "/v1/signups", headers={"Origin": ORIGIN, **asked})
+        other = self._call("OPTIONS", "/v1/signups", headers={"Origin": PUBLIC_URL, **asked})
+        name = "access-control-allow-origin"
+        self._check(allowed.headers.get(name) == ORIGIN, f"CORS: {allowed.headers}")
+        self._check(other.headers.get(name) != PUBLIC_URL, f"CORS: {other.headers}")
+        self._say(
+            f"http: /healthz {health.status} {health.body['status']}; /v1/stats unsigned "
+            f"{unsigned.status}, signed {signed.status}; CORS lets {allowed.headers[name]} in"
+        )
+
+    def sign_up(self) -> None:
+        """Sign-up over HTTP, the mail out of SES, its token redeemed."""
+        address = f"{secrets.token_hex(6)}@{DOMAIN}"
+        accepted = self._call("POST", "/v1/signups", {"email": address})
+        self._check(accepted.status == 202, f"the sign-up answered {accepted}")
+        event = accepted.body["verification"]["event_id"]
+        self._say(f"sign-up: {accepted.status}, {event} {accepted.body['verification']['status']}")
+        began = time.monotonic()
+        self._until(
+            lambda: self._call("GET", f"/v1/events/{event}").body["status"] == "sent",
+            f"{event} is not sent",
+        )
+        sending = self._witness.sending(str(parse_event_id(event)))
+        mail = self._mail_to(address)
+        self._check(
+            sending is not None and sending.provider_message_id == mail["MessageId"],
+            f"the ledger says {sending}, SES {mail['MessageId']}",
+        )
+        found = _TOKEN.search(mail["BodyText"])
+        self._check(found is not None, "the mail has no token")
+        assert found is not None
+        took = time.monotonic() - began
+        self._say(f'mail: "{mail["Subject"]}" read from SES {took:.1f} s later, its id noted')
+        verified = self._call("POST", "/v1/verifications", {"token": found[1]})
+        self._check(
+            (verified.status, verified.body.get("user_id")) == (200, accepted.body["user_id"]),
+            f"the verification answered {verified}",
+        )
+        self._say(f"verified: {verified.body['status']}, by the token of that mail")
+
+    def sweep(self) -> None:
+        """A producer's own INSERT, which nobody rings for: only the schedule's sweep can send it."""
+        address = f"{secrets.token_hex(6)}@{DOMAIN}"
+        message = self._witness.enqueue(address, json.dumps({"order_number": "A-1", "total": "7"}))
+        began = time.monotonic()
+        self._until(
+            lambda: (
+                (found := self._witness.sending(message)) is not None and found.status == "sent"
+            ),
+            "no sweep sent the producer's message",
+            seconds=_SWEEP_SECONDS,
+        )
+        sending = self._witness.sending(message)
+        assert sending is not None
+        mail = self._mail_to(address)
+        self._swept.append(sending.invocation)
+        took = time.monotonic() - began
+        self._say(f'sweep: "{mail["Subject"]}" read from SES {took:.1f} s after the INSERT')
+
+    def update(self) -> Release:
+        """A release with a migration and with code that needs it: the migration comes first."""
+        release = Release(ROOT, self._folder / "update", f"r{secrets.token_hex(4)}")
+        self._build(release)
+        with Watch(lambda: self._call("GET", "/healthz")) as watch:
+            self._deploy(release.folder, expect=0)
+            self._mend()
+            self._until(lambda: watch.newest(HEADER) is not None, "the new code never answered")
+        state = self._expect_status("UPDATE_COMPLETE")
+        applied = self._witness.ledger()[release.migration]
+        answers = watch.answers
+        old = [answer for answer in answers if HEADER not in answer.headers]
+        new = [answer for answer in answers if HEADER in answer.headers]
+        failed = [answer for answer in answers if answer.status != 200]
+        self._check(not failed, f"answers during the update: {failed[:3]}")
+        self._check(
+            {answer.headers[HEADER] for answer in new} == {f"{release.name} {release.name}"},
+            f"new answers: {new[:3]}",
+        )
+        self._check(bool(old), "the old code was never seen to serve during the update")
+        order = self._finished_in_order()
+        self._check(
+            order.index("Migrations") < order.index("AuthFunction"), f"updated in order {order}"
+        )
+        self._say(
+            f"update: {state}; {release.migration} applied {applied:%H:%M:%S}; meanwhile "
+            f"{len(old)} answers of the old code, then {len(new)} of {release.name}, 0 failed"
+        )
+        return release
+
+    def refuse(self, serving: Release) -> None:
+        """A release whose migration fails: nothing of it stays, and the one before serves on."""
+        before = (self._cloud.code_of(STACK), self._witness.ledger(), self._witness.tables())
+        broken = Release(
+            serving.folder, self._folder / "broken", f"r{secrets.token_hex(4)}", fails=True
+        )
+        self._build(broken)
+        with Watch(lambda: self._call("GET", "/healthz")) as watch:
+            self._deploy(broken.folder, expect=1)
+            self._mend()
+        state = self._expect_status("UPDATE_ROLLBACK_COMPLETE")
+        after = (self._cloud.code_of(STACK), self._witness.ledger(), self._witness.tables())
+        reason = self._failure_of("Migrations")
+        self._check(broken.migration in reason, f"the migrations failed of {reason}")
+        self._check(after[1:] == before[1:], "the failed migration left something behind")
+        self._check(before[0] == after[0], f"the code was {before[0]}, is {after[0]}")
+        last = self._call("GET", "/healthz")
+        served = {answer.headers.get(HEADER) for answer in (*watch.answers, last)}
+        self._check(served == {f"{serving.name} {serving.name}"}, f"served meanwhile: {served}")
+        self._say(
+            f'refused: {state}, "{reason}"; no table, no ledger entry and no code of it is '
+            f"left, {serving.name} gave all {len(watch.answers) + 1} answers"
+        )
+        self.sign_up()
+
+    def who_sent(self) -> None:
+        """The schedule's sweep sent what was swept: its log tells of that invocation."""
+        group = f"/postlease/{STACK}/sweep"
+        self._until(
+            lambda: set(self._swept) <= self._cloud.invocations(group),
+            f"{group} does not tell of {self._swept}",
+            seconds=_SWEEP_SECONDS,
+        )
+        self._say(f"schedule: {group} tells of the invocation {self._swept[0]} that sent it")
+
+    def delete(self) -> None:
+        """`sam delete`: the stack goes; the data and what the links in mails need do not."""
+        counts = self._witness.counts()
+        kept = self._kept_by_policy()
+        bucket = self._cloud.outputs(STACK)["AttachmentsBucketName"]
+        self._cloud.client("s3").put_object(Bucket=bucket, Key="attachments/shared/a", Body=b"a")
+        status, said = self._sam.run(ROOT, "delete", "--stack-name", STACK, "--no-prompts")
+        self._check(status == 0, f"sam delete said {said[-2000:]}")
+        self._check(not self._stack_exists(), "the stack is still there")
+        self._check(self._witness.counts() == counts, f"rows: {self._witness.counts()}")
+        objects = self._cloud.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
+        still = [name for name, (kind, found) in kept.items() if self._exists(kind, found)]
+        self._check(still == list(kept), f"kept: {still}, to be kept: {list(kept)}")
+        left = self._cloud.client("lambda").list_functions()["Functions"]
+        self._check(not left, f"functions left: {[item['FunctionName'] for item in left]}")
+        rows = ", ".join(f"{number} {name}" for name, number in counts.items())
+        self._say(f"sam delete: no function left; in the database still {rows}")
+        self._say(f"kept: {', '.join(still)}; {objects} object in the bucket")
