@@ -71,7 +71,7 @@ class Sam:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SAM_"))}
         self._environment = (
             kept
-            | environment
+            | dict(environment)
             | {
                 "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
                 "SAM_CLI_TELEMETRY": "0",

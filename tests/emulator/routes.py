@@ -108,10 +108,8 @@ class Shim:
         for name, resource in template.items():
             if resource["Type"] != "AWS::Lambda::EventSourceMapping":
                 continue
-            given = _value(
-                resource["Properties"]["ScalingConfig"]["MaximumConcurrency"], parameters
-            )
-            numbers[name] = int(given)
+            scaling = resource["Properties"]["ScalingConfig"]
+            numbers[name] = int(_value(scaling["MaximumConcurrency"], parameters))
             self._cloud.client("lambda").update_event_source_mapping(
                 UUID=resources[name], ScalingConfig={"MaximumConcurrency": numbers[name]}
             )

@@ -54,9 +54,8 @@ class Story(Stage):
         self.call()
         self.sign_up()
         self.sweep()
-        first = self.update()
-        self.refuse(first)
         self.who_sent()
+        self.refuse(self.update())
         self.delete()
 
     def deploy(self) -> None:
@@ -126,7 +125,7 @@ class Story(Stage):
         self._say(f"verified: {verified.body['status']}, by the token of that mail")
 
     def sweep(self) -> None:
-        """A producer's own INSERT, which nobody rings for: only the schedule's sweep can send it."""
+        """A producer's own INSERT: nobody rings for it, so only the schedule's sweep can send it."""
         address = f"{secrets.token_hex(6)}@{DOMAIN}"
         message = self._witness.enqueue(address, json.dumps({"order_number": "A-1", "total": "7"}))
         began = time.monotonic()
