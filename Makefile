@@ -66,7 +66,7 @@ template: setup-sam  ## sam validate --lint
 build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 	@folder=$$($(BIN)/python -m local.python313) && PATH="$$folder:$$PATH" $(SAM) build
 
-e2e: build setup-emulator  ## deploy the template on an emulator of AWS, use it, update it, remove it (ARGS)
+e2e: setup setup-sam setup-emulator  ## deploy the template on an emulator of AWS, use it, update it, remove it (ARGS)
 	@exec env $(RUN) -m tests.emulator $(ARGS)
 
 setup-lambda: setup  ## make .venv-lambda: Python 3.13 with what the Lambda runtime brings, no more

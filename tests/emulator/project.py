@@ -48,7 +48,11 @@ INSERT INTO postlease.releases_{number} VALUES ('{release}');
 SELECT pg_sleep(2);
 """
 
-_FAILING = _MIGRATION + "SELECT 1 / 0;\n"
+_REFUSED = """\
+CREATE TABLE postlease.refused_{number} (name text NOT NULL);
+SELECT 1 / 0;
+"""
+_MENDED = _REFUSED.replace("SELECT 1 / 0", "SELECT 1")
 
 
 def architecture() -> str:
@@ -95,29 +99,44 @@ class Sam:
         return status, log.read_text(errors="replace")
 
 
+def copy_project(base: Path, folder: Path) -> Path:
+    """Copy to folder what `sam build` reads, and answer folder."""
+    folder.mkdir()
+    for part in PARTS:
+        if (base / part).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(base / part, folder / part, ignore=ignored)
+        else:
+            shutil.copy(base / part, folder / part)
+    return folder
+
+
 class Release:
     """A copy of the project, or of another such copy, with one migration more and new code.
 
     name is the release's; it is written into the migration and into the function, so an answer
-    tells which code and which migration it came from.
+    tells which code and which migration it came from. With refused, a second migration follows,
+    which the database refuses.
     """
 
-    def __init__(self, base: Path, folder: Path, name: str, *, fails: bool = False) -> None:
-        self.folder = folder
+    def __init__(self, base: Path, folder: Path, name: str, *, refused: bool = False) -> None:
+        self.folder = copy_project(base, folder)
         self.name = name
-        for part in PARTS:
-            source = base / part
-            if source.is_dir():
-                shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                folder.mkdir(exist_ok=True)
-                shutil.copy(source, folder / part)
         migrations = folder / "sql/migrations"
         number = 1 + max(int(path.name[:4]) for path in migrations.glob("*.sql"))
+        self._words = {"number": f"{number:04}", "release": name, "header": HEADER}
         self.table = f"releases_{number:04}"
         self.migration = f"migrations/{number:04}_releases.sql"
-        words = {"number": f"{number:04}", "release": name, "header": HEADER}
-        text = (_FAILING if fails else _MIGRATION).format(**words)
-        (folder / "sql" / self.migration).write_text(text)
+        self.refused = f"migrations/{number + 1:04}_refused.sql"
+        self._write(self.migration, _MIGRATION)
+        if refused:
+            self._write(self.refused, _REFUSED)
         served = folder / "functions/auth/app.py"
-        served.write_text(served.read_text() + _CHANGED.format(**words))
+        served.write_text(served.read_text() + _CHANGED.format(**self._words))
+
+    def mend(self) -> None:
+        """Write the refused migration as it should have been."""
+        self._write(self.refused, _MENDED)
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / "sql" / name).write_text(text.format(**self._words))

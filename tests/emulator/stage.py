@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.emulator.cloud import Answer, Cloud
-    from tests.emulator.project import Release, Sam
+    from tests.emulator.project import Sam
     from tests.emulator.witness import Witness
 
 STACK = "postlease"
@@ -69,8 +69,8 @@ class Stage:
         self._check(status == expect, f"sam deploy ended {status} and said {said[-2000:]}")
         return said
 
-    def _build(self, release: Release) -> None:
-        status, said = self._sam.run(release.folder, "build")
+    def _build(self, project: Path) -> None:
+        status, said = self._sam.run(project, "build")
         self._check(status == 0, f"sam build said {said[-2000:]}")
 
     def _mend(self) -> None:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from local.stack import ROOT
 from postlease.model import parse_event_id
-from tests.emulator.project import HEADER, Release
+from tests.emulator.project import HEADER, Release, copy_project
 from tests.emulator.stage import DOMAIN, ORIGIN, PUBLIC_URL, STACK, Stage
 from tests.emulator.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from pathlib import Path
 
     from tests.emulator.cloud import Cloud
@@ -55,13 +56,15 @@ class Story(Stage):
         self.sign_up()
         self.sweep()
         self.who_sent()
-        self.refuse(self.update())
+        self.mend(self.refuse(self.update()))
         self.delete()
 
     def deploy(self) -> None:
         """`sam deploy` of this template, and the migrations that its custom resource ran."""
+        project = copy_project(ROOT, self._folder / "first")
+        self._build(project)
         began = time.monotonic()
-        self._deploy(ROOT, expect=0)
+        self._deploy(project, expect=0)
         state = self._expect_status("CREATE_COMPLETE")
         resources = self._cloud.resources(STACK)
         took = time.monotonic() - began
@@ -125,7 +128,7 @@ class Story(Stage):
         self._say(f"verified: {verified.body['status']}, by the token of that mail")
 
     def sweep(self) -> None:
-        """A producer's own INSERT: nobody rings for it, so only the schedule's sweep can send it."""
+        """A producer's own INSERT: nobody rings for it, so only a scheduled sweep can send it."""
         address = f"{secrets.token_hex(6)}@{DOMAIN}"
         message = self._witness.enqueue(address, json.dumps({"order_number": "A-1", "total": "7"}))
         began = time.monotonic()
@@ -146,7 +149,7 @@ class Story(Stage):
     def update(self) -> Release:
         """A release with a migration and with code that needs it: the migration comes first."""
         release = Release(ROOT, self._folder / "update", f"r{secrets.token_hex(4)}")
-        self._build(release)
+        self._build(release.folder)
         with Watch(lambda: self._call("GET", "/healthz")) as watch:
             self._deploy(release.folder, expect=0)
             self._mend()
@@ -173,30 +176,53 @@ class Story(Stage):
         )
         return release
 
-    def refuse(self, serving: Release) -> None:
-        """A release whose migration fails: nothing of it stays, and the one before serves on."""
-        before = (self._cloud.code_of(STACK), self._witness.ledger(), self._witness.tables())
+    def refuse(self, serving: Release) -> Release:
+        """A release whose second migration is refused: the release before serves on."""
+        code, ledger, tables = self._state()
         broken = Release(
-            serving.folder, self._folder / "broken", f"r{secrets.token_hex(4)}", fails=True
+            serving.folder, self._folder / "broken", f"r{secrets.token_hex(4)}", refused=True
         )
-        self._build(broken)
+        self._build(broken.folder)
         with Watch(lambda: self._call("GET", "/healthz")) as watch:
             self._deploy(broken.folder, expect=1)
             self._mend()
         state = self._expect_status("UPDATE_ROLLBACK_COMPLETE")
-        after = (self._cloud.code_of(STACK), self._witness.ledger(), self._witness.tables())
         reason = self._failure_of("Migrations")
-        self._check(broken.migration in reason, f"the migrations failed of {reason}")
-        self._check(after[1:] == before[1:], "the failed migration left something behind")
-        self._check(before[0] == after[0], f"the code was {before[0]}, is {after[0]}")
+        self._check(broken.refused in reason, f"the migrations failed of {reason}")
+        after = self._state()
+        self._check(after[0] == code, f"the code was {code}, is {after[0]}")
+        new = {name for name in after[1].keys() - ledger.keys() if name.startswith("migrations/")}
+        self._check(new == {broken.migration}, f"applied of the refused release: {new}")
+        self._check(set(after[2]) - set(tables) == {broken.table}, f"tables: {after[2]}")
         last = self._call("GET", "/healthz")
         served = {answer.headers.get(HEADER) for answer in (*watch.answers, last)}
         self._check(served == {f"{serving.name} {serving.name}"}, f"served meanwhile: {served}")
         self._say(
-            f'refused: {state}, "{reason}"; no table, no ledger entry and no code of it is '
-            f"left, {serving.name} gave all {len(watch.answers) + 1} answers"
+            f'refused: {state}, "{reason}"; of {broken.name} the database keeps '
+            f"{', '.join(new)} alone; {serving.name} gave all {len(watch.answers) + 1} answers"
         )
         self.sign_up()
+        return broken
+
+    def mend(self, broken: Release) -> None:
+        """The same release with its migration mended: the next deploy goes through."""
+        broken.mend()
+        self._build(broken.folder)
+        self._deploy(broken.folder, expect=0)
+        self._mend()
+        state = self._expect_status("UPDATE_COMPLETE")
+        self._until(
+            lambda: (
+                self._call("GET", "/healthz").headers.get(HEADER) == f"{broken.name} {broken.name}"
+            ),
+            f"{broken.name} does not serve",
+        )
+        self._check(broken.refused in self._witness.ledger(), "the mended migration did not run")
+        self._say(f"mended: {state}, {broken.refused} applied, {broken.name} serves")
+
+    def _state(self) -> tuple[dict[str, str], dict[str, datetime], list[str]]:
+        """What runs and what the database holds: code by function, ledger, tables."""
+        return self._cloud.code_of(STACK), self._witness.ledger(), self._witness.tables()
 
     def who_sent(self) -> None:
         """The schedule's sweep sent what was swept: its log tells of that invocation."""
