@@ -283,8 +283,9 @@ class Stack:
             names[logical_id] = f"postlease-{logical_id.lower()}"
             self.aws.create_bucket(names[logical_id])
         self.aws.verify_sender(SENDER)
-        for properties in plain.of_type("AWS::SES::ConfigurationSet").values():
-            self.aws.create_configuration_set(str(properties["Name"]))
+        for logical_id, properties in plain.of_type("AWS::SES::ConfigurationSet").items():
+            names[logical_id] = str(properties["Name"])
+            self.aws.create_configuration_set(names[logical_id])
         for logical_id, properties in plain.of_type("AWS::SQS::Queue").items():
             arn = names[f"{logical_id}.Arn"] = queue_arn(logical_id)
             names[logical_id] = self.aws.create_queue(logical_id, properties)

@@ -48,7 +48,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _migrate(context: LambdaContext, *, accept_newer: bool) -> list[str]:
     # Not at import: a wrong setting too must be told to whoever waits at the ResponseURL.
-    secret = secret_store.read_json(settings().database_secret_arn)
+    # As it is now: who calls by hand has just changed it, and this process may know it from before.
+    secret = secret_store.read_json(settings().database_secret_arn, refresh=True)
     password = secret.get("password")
     named = secret.get("username") == migrations.APPLICATION_ROLE
     if not (named and isinstance(password, str) and password):

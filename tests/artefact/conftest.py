@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from postlease.database import Connection
 
-TIMES = {
+SETTINGS = {
     "CALL_BUDGET_SECONDS": "2",
     "CONNECT_TIMEOUT_SECONDS": "0.5",
     "READ_TIMEOUT_SECONDS": "1.4",
@@ -37,6 +38,34 @@ def sample(name: str) -> dict[str, Any]:
     """An event of events/, by its file's name."""
     loaded: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text("utf-8"))
     return loaded
+
+
+def function_of(name: str) -> str:
+    """The function that a sample is for."""
+    return name.partition("-")[0]
+
+
+def answer(stack: Stack, name: str, **changes: Any) -> tuple[int, Any]:
+    """Status and body of a sample's answer; changes replace its members.
+
+    id stands for the last part of its path that names something; body is written as JSON.
+    """
+    event = sample(name)
+    if "id" in changes:
+        wanted = str(changes.pop("id"))
+        known = event.get("pathParameters", {}).get("id", event["rawPath"].rpartition("/")[2])
+        event = json.loads(json.dumps(event).replace(known, wanted))
+    if "body" in changes:
+        changes["body"] = json.dumps(changes["body"])
+    result = stack.invoke(function_of(name), event | changes)
+    kind = result["headers"].get("content-type", "")
+    return result["statusCode"], json.loads(result["body"]) if "json" in kind else result["body"]
+
+
+def token(stack: Stack) -> str:
+    """The token in the link of the newest mail."""
+    [found] = set(re.findall(r"#token=([\w-]+)", stack.inbox()[-1]["text"]))
+    return str(found)
 
 
 def pass_time(owner: Connection, seconds: int) -> None:
@@ -77,7 +106,7 @@ def stack(built: Built, server: postgres.Server, templates: Path) -> Iterator[St
     with Stack(
         built=built,
         database_url=server.url,
-        settings=TIMES | {"TEMPLATES_DIRECTORY": str(templates)},
+        settings=SETTINGS | {"TEMPLATES_DIRECTORY": str(templates)},
         timeouts={"sweep": 10},
     ) as running:
         yield running

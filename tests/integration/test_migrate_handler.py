@@ -298,6 +298,21 @@ def test_an_invocation_by_hand_just_migrates(deploy: Deploy, url: str) -> None:
     assert deploy({}) == {"ran": []}
 
 
+def test_a_secret_that_was_changed_a_moment_ago_is_taken_as_it_is_now(
+    deploy: Deploy, store_login: Callable[..., str], secret_store: Any, application_login: str
+) -> None:
+    """By the process that read it before, as long as that lives."""
+    arn = store_login(application_login, username="postgres")
+    with pytest.raises(ConfigurationError):
+        deploy({}, DATABASE_SECRET_ARN=arn)
+    right = store_login(application_login)
+    text = secret_store.get_secret_value(SecretId=right)["SecretString"]
+    secret_store.put_secret_value(SecretId=arn, SecretString=text)
+    same_process = sys.modules["functions.migrate.app"]
+    assert same_process.handler({}, Invocation()) == {"ran": EVERY_FILE}
+    databases.owner().discard()
+
+
 def failure(cloudformation: CloudFormation) -> str:
     """The reason of the only answer, which must be a failure."""
     [answer] = cloudformation.answers
