@@ -1,6 +1,6 @@
 """What each handler loads when it is imported, by name: a cold start pays for it every time.
 
-Of the heavy modules only those of a literal table. Others come with the first event that needs them.
+Of the heavy modules only those of a literal table; the others come with the first use.
 """
 
 from __future__ import annotations
