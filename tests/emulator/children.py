@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from local.keeper import Keeper
 
@@ -21,6 +21,18 @@ _TAIL_LINES = 40
 
 class ChildError(Exception):
     """A program failed; the text holds the end of what it said."""
+
+
+def members(group: int) -> list[int]:
+    """The running programs of a group; what has ended and nobody collects is none."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # After the name, which may hold anything: state, parent, group.
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state != "Z":
+                found.append(int(path.parent.name))
+    return found
 
 
 class Child:
@@ -78,10 +90,8 @@ class Child:
             deadline = time.monotonic() + _PATIENCE_SECONDS
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
-                while time.monotonic() < deadline:
-                    self._popen.poll()  # collects the leader, so that its group can be gone
-                    os.killpg(self.pid, 0)
-                    time.sleep(0.02)
+            while members(self.pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
         self._popen.wait()
         self._keeper.forget_child(-self.pid)
 

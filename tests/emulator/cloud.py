@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.client
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,7 +22,6 @@ LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 """The emulator takes any login; this one it knows by itself."""
 
 _TIMEOUT_SECONDS = 60
-_REQUEST = re.compile(r"RequestId: ([0-9a-f-]{36})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +117,15 @@ class Cloud:
         found = [event for page in pages.paginate(StackName=stack) for event in page["StackEvents"]]
         return found[::-1]
 
-    def invocations(self, log_group: str) -> set[str]:
-        """The requests of which a function's log group tells."""
+    def records(self, log_group: str) -> list[dict[str, Any]]:
+        """What the product itself wrote into a function's log group."""
         pages = self.client("logs").get_paginator("filter_log_events")
-        return {
-            found[1]
+        return [
+            json.loads(event["message"])
             for page in pages.paginate(logGroupName=log_group)
             for event in page["events"]
-            if (found := _REQUEST.search(event["message"]))
-        }
+            if event["message"].startswith("{")
+        ]
 
     def call(
         self,

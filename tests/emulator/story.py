@@ -142,7 +142,7 @@ class Story(Stage):
         sending = self._witness.sending(message)
         assert sending is not None
         mail = self._mail_to(address)
-        self._swept.append(sending.invocation)
+        self._swept.append(message)
         took = time.monotonic() - began
         self._say(f'sweep: "{mail["Subject"]}" read from SES {took:.1f} s after the INSERT')
 
@@ -225,14 +225,25 @@ class Story(Stage):
         return self._cloud.code_of(STACK), self._witness.ledger(), self._witness.tables()
 
     def who_sent(self) -> None:
-        """The schedule's sweep sent what was swept: its log tells of that invocation."""
+        """The log of the sweep that the schedule started tells of the message, at its end."""
         group = f"/postlease/{STACK}/sweep"
-        self._until(
-            lambda: set(self._swept) <= self._cloud.invocations(group),
-            f"{group} does not tell of {self._swept}",
-            seconds=_SWEEP_SECONDS,
+        found: list[dict[str, object]] = []
+
+        def tells() -> bool:
+            found[:] = [
+                record
+                for record in self._cloud.records(group)
+                if record.get("message_id") in self._swept and "outcome" in record
+            ]
+            return bool(found)
+
+        self._until(tells, f"{group} does not tell of {self._swept}", seconds=_SWEEP_SECONDS)
+        schedules = self._cloud.client("scheduler").list_schedules()["Schedules"]
+        names = ", ".join(sorted(f"{item['Name']} {item['State']}" for item in schedules))
+        self._say(
+            f"schedule: {found[0]['function_name']} noted that message as "
+            f"{found[0]['outcome']}; schedules: {names}"
         )
-        self._say(f"schedule: {group} tells of the invocation {self._swept[0]} that sent it")
 
     def delete(self) -> None:
         """`sam delete`: the stack goes; the data and what the links in mails need do not."""

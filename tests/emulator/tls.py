@@ -36,8 +36,8 @@ class TlsFront:
     def __enter__(self) -> Self:
         self._thread.start()
         listening = asyncio.start_server(self._serve, LOOPBACK, 0)
-        server = asyncio.run_coroutine_threadsafe(listening, self._loop).result()
-        self.port = int(server.sockets[0].getsockname()[1])
+        self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result()
+        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,6 +47,7 @@ class TlsFront:
         self._loop.close()
 
     async def _end(self) -> None:
+        self._server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for open_one in others:
             open_one.cancel()

@@ -36,10 +36,9 @@ SELECT postlease.enqueue_email('receipt', %(to)s, %(parameters)s) AS id
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a message was sent. invocation is the Lambda request that held its lease."""
+    """How a message was sent."""
 
     status: str
-    invocation: str
     provider_message_id: str | None
     outcomes: tuple[str, ...]
 
@@ -69,7 +68,6 @@ class Witness:
             return None
         return Sending(
             status=row["status"],
-            invocation=row["attempts"][-1]["owner"].partition("#")[0],
             provider_message_id=row["provider_message_id"],
             outcomes=tuple(attempt["outcome"] for attempt in row["attempts"]),
         )
