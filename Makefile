@@ -11,7 +11,7 @@ MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 setup:  ## make .venv with the locked development dependencies
 	@$(PYTHON) local/bootstrap.py

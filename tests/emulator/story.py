@@ -166,6 +166,7 @@ class Story(Stage):
             f"new answers: {new[:3]}",
         )
         self._check(bool(old), "the old code was never seen to serve during the update")
+        self._check(answers == [*old, *new], "the old code answered after the new")
         order = self._finished_in_order()
         self._check(
             order.index("Migrations") < order.index("AuthFunction"), f"updated in order {order}"
