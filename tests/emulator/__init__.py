@@ -1,6 +1,7 @@
 """The template on an emulator of AWS: deployed, used, updated, an update refused, removed.
 
-    story       the steps, each of which looks for itself and prints what it saw
+    story       the steps, each of which looks for itself and prints what it saw: the deployments
+    usage       and what people do with the stack in between
     stage       what every step does: deploy, mend the emulator's gaps, call, wait, look
     routes      makes good what the emulator leaves out of a stack, through AWS's public APIs
     project     the SAM CLI, and copies of the project with one release more

@@ -31,13 +31,17 @@ class StageError(Exception):
 
 
 class Stage:
-    """One stack under way. given are the parameters that only this run knows."""
+    """One stack under way. given are the parameters that only this run knows.
+
+    Copies of the project go to folder.
+    """
 
     def __init__(
         self,
         cloud: Cloud,
         sam: Sam,
         witness: Witness,
+        folder: Path,
         *,
         given: dict[str, str],
         say: Callable[[str], None],
@@ -45,6 +49,7 @@ class Stage:
         self._cloud = cloud
         self._sam = sam
         self._witness = witness
+        self._folder = folder
         self._say = say
         self._shim = Shim(cloud, STACK)
         self._parameters = {
