@@ -79,7 +79,7 @@ def _run(keeper: Keeper, folder: Path, logs: Path) -> None:
         owner = _prepare_account(emulator.cloud, {**place, **login, **trust})
         Story(
             emulator.cloud,
-            Sam(keeper, logs, emulator.cloud.environment),
+            Sam(keeper, folder, logs, emulator.cloud.environment),
             Witness(_url(server.url, password)),
             folder,
             given={

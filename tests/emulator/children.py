@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 10
 _TAIL_LINES = 40
 
+LOOPBACK_ALONE = {
+    name: value
+    for names, value in (
+        (("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9"),
+        (("NO_PROXY",), "127.0.0.1,localhost"),
+    )
+    for upper in names
+    for name in (upper, upper.lower())
+}
+"""Variables that lead whatever is meant for elsewhere to a port where nobody listens."""
+
 
 class ChildError(Exception):
     """A program failed; the text holds the end of what it said."""

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from local.stack import ROOT
-from tests.emulator.children import Child, ChildError
+from tests.emulator.children import LOOPBACK_ALONE, Child, ChildError
 from tests.emulator.cloud import Cloud
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Emulator:
             [str(BINARY)],
             # Nothing of the caller's: no login of a real account, no proxy, no Docker.
             environment={
+                **LOOPBACK_ALONE,
                 "PATH": os.environ.get("PATH", os.defpath),
                 "HOME": str(own),
                 "TMPDIR": str(own),

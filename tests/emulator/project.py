@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 from local import python313
 from local.stack import ROOT
-from tests.emulator.children import Child, ChildError
+from tests.emulator.children import LOOPBACK_ALONE, Child, ChildError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,34 +66,38 @@ def architecture() -> str:
 
 
 class Sam:
-    """The SAM CLI, told of the emulated AWS; what it says goes to files in folder."""
+    """The SAM CLI, told of the emulated AWS; what it says goes to files in logs."""
 
-    def __init__(self, keeper: Keeper, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, keeper: Keeper, folder: Path, logs: Path, environment: Mapping[str, str]
+    ) -> None:
         self._keeper = keeper
-        self._folder = folder
+        self._logs = logs
         python = python313.find()
         if python is None:
             raise ChildError(python313.MISSING)
+        # Settings of its own, by which it has just looked for a newer version of itself.
+        settings = folder / "sam"
+        settings.mkdir()
+        (settings / "metadata.json").write_text(json.dumps({"lastVersionCheck": time.time()}))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SAM_"))}
-        self._environment = (
-            kept
-            | dict(environment)
-            | {
-                "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-                "SAM_CLI_TELEMETRY": "0",
-                "NO_PROXY": "127.0.0.1",
-                "no_proxy": "127.0.0.1",
-            }
-        )
+        self._environment = {
+            **kept,
+            **environment,
+            "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "SAM_CLI_TELEMETRY": "0",
+            "__SAM_CLI_APP_DIR": str(settings),
+        }
 
     def run(self, project: Path, *arguments: str) -> tuple[int, str]:
-        """Exit status and everything said."""
-        log = self._folder / f"sam-{arguments[0]}.log"
+        """Exit status and everything said. Only `build`, for pip, looks beyond loopback."""
+        log = self._logs / f"sam-{arguments[0]}.log"
         log.unlink(missing_ok=True)
+        confined = {} if arguments[0] == "build" else LOOPBACK_ALONE
         child = Child(
             self._keeper,
             [str(SAM), *arguments],
-            environment=self._environment,
+            environment=self._environment | confined,
             folder=project,
             log=log,
         )
