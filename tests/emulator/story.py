@@ -79,7 +79,8 @@ class Story(Usage):
         )
         self._say(
             f"update: {state}; {release.migration} applied {applied:%H:%M:%S}; meanwhile "
-            f"{len(old)} answers of the old code, then {len(new)} of {release.name}, 0 failed"
+            f"{len(old)} answers of the old code, then {len(new)} of {release.name}, "
+            f"{len(failed)} failed"
         )
         return release
 
@@ -147,5 +148,5 @@ class Story(Usage):
         left = self._cloud.client("lambda").list_functions()["Functions"]
         self._check(not left, f"functions left: {[item['FunctionName'] for item in left]}")
         rows = ", ".join(f"{number} {name}" for name, number in counts.items())
-        self._say(f"sam delete: no function left; in the database still {rows}")
+        self._say(f"sam delete: {len(left)} functions left; in the database still {rows}")
         self._say(f"kept: {', '.join(still)}; {objects} object in the bucket")
