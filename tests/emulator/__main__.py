@@ -20,7 +20,7 @@ from local import postgres
 from local.binaries import PostgresError
 from local.keeper import Keeper
 from tests.doubles.certificates import Certificate
-from tests.emulator.children import ChildError
+from tests.emulator.children import ChildError, members
 from tests.emulator.emulator import Emulator
 from tests.emulator.project import Sam
 from tests.emulator.stage import DOMAIN, StageError
@@ -70,6 +70,7 @@ def _run(keeper: Keeper, folder: Path, logs: Path) -> None:
         TlsFront(urlsplit(server.url).port or 0, certificate.server_context()) as front,
         Emulator(keeper, folder, logs) as emulator,
     ):
+        server_pid = server.pid
         password, version = _make_database(server.url)
         say(f"PostgreSQL {version} on port {front.port}, over TLS alone (pid {server.pid})")
         say(f"emulator of AWS on port {emulator.port} (pid {emulator.pid})")
@@ -93,6 +94,8 @@ def _run(keeper: Keeper, folder: Path, logs: Path) -> None:
             say=say,
         ).tell()
         say(f"wire: {front.encrypted} logins over TLS, {front.refused} without")
+    left = [number for number in (emulator.pid, server_pid) if members(number)]
+    say(f"ended: PostgreSQL and the emulator, {len(left)} left of their groups; removing files")
 
 
 def _make_database(url: str) -> tuple[str, str]:
