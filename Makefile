@@ -7,17 +7,20 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build test-debian \
+.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 setup:  ## make .venv with the locked development dependencies
 	@$(PYTHON) local/bootstrap.py
 
 setup-sam:  ## make .venv-sam with AWS SAM CLI, which pins its own boto3
 	@$(PYTHON) local/bootstrap.py --environment sam
+
+setup-emulator:  ## make .venv-emulator with an emulator of AWS (wants python3.13)
+	@folder=$$($(PYTHON) -m local.python313) && "$$folder/python3.13" local/bootstrap.py --environment emulator
 
 demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
@@ -62,6 +65,17 @@ template: setup-sam  ## sam validate --lint
 
 build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 	@folder=$$($(BIN)/python -m local.python313) && PATH="$$folder:$$PATH" $(SAM) build
+
+e2e: setup setup-sam setup-emulator  ## deploy the template on an emulator of AWS, use it, update it, remove it (ARGS)
+	@exec env $(RUN) -m tests.emulator $(ARGS)
+
+setup-lambda: setup  ## make .venv-lambda: Python 3.13 with what the Lambda runtime brings, no more
+	@folder=$$($(BIN)/python -m local.python313) && \
+		"$$folder/python3.13" local/bootstrap.py --environment lambda
+
+artefact: build setup-lambda  ## test what was built as Lambda runs it; report sizes and cold starts
+	@$(BIN)/python -m pytest tests/artefact $(ARGS)
+	@$(RUN) -m bench.artefact
 
 test-debian: setup  ## the database's tests on Debian's PostgreSQL, which is older than the embedded
 	@folder=$$($(BIN)/python -m local.debian_postgres) && POSTGRES_BIN=$$folder \
@@ -109,6 +123,8 @@ format: setup  ## let ruff write the format
 
 lock: setup  ## resolve all dependencies anew, for every supported Python
 	@$(PYTHON) -m venv .local/lock && .local/lock/bin/python -m pip install -q uv==0.13.9
-	@for name in layers/dependencies/requirements requirements/dev requirements/sam; do \
-		.local/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	@for name in layers/dependencies/requirements requirements/dev requirements/sam \
+		requirements/lambda requirements/emulator; do \
+		least=3.11; case $$name in */lambda|*/emulator) least=3.13;; esac; \
+		.local/lock/bin/uv pip compile -q --universal --python-version $$least --generate-hashes \
 			--no-emit-index-url --no-header -o $$name.txt $$name.in || exit 1; done

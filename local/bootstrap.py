@@ -2,6 +2,8 @@
 
     python3 local/bootstrap.py                      .venv from requirements/dev.txt
     python3 local/bootstrap.py --environment sam    .venv-sam from requirements/sam.txt
+    python3.13 local/bootstrap.py --environment lambda    .venv-lambda, what Lambda's runtime brings
+    python3.13 local/bootstrap.py --environment emulator    .venv-emulator, for 3.13 alone
 
 A second call finds its stamp and returns at once without writing anything, whatever Python calls:
 to change an environment's Python, remove the environment first.
@@ -23,7 +25,12 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENTS = {"dev": ".venv", "sam": ".venv-sam"}
+ENVIRONMENTS = {
+    "dev": ".venv",
+    "sam": ".venv-sam",
+    "lambda": ".venv-lambda",
+    "emulator": ".venv-emulator",
+}
 STAMP = "postlease-stamp"
 
 

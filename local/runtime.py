@@ -17,13 +17,13 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from local.web import Front, Request, Response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from local.keeper import Keeper
 
@@ -46,7 +46,7 @@ class FunctionDefinition:
     """What a function is started with. timeout in seconds; concurrency is its most processes.
 
     reserved: the limit is the template's own, so a call beyond it is throttled at once; otherwise
-    it is only this machine's, and calls wait their turn.
+    it is only this machine's, and calls wait their turn. python is the interpreter.
     """
 
     name: str
@@ -58,6 +58,7 @@ class FunctionDefinition:
     memory: int
     concurrency: int
     reserved: bool = False
+    python: Path = Path(sys.executable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Worker:
         self._started = time.monotonic()
         self._front = Front(self._respond, body_limit=2 * PAYLOAD_LIMIT)
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "awslambdaric", definition.handler],
+            [definition.python, "-m", "awslambdaric", definition.handler],
             cwd=definition.root,
             env=self._environment(),
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -36,6 +37,7 @@ from local.web import LOOPBACK, Front, Request, Response
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from local.built import Built
     from local.provider import Mode
     from local.sendemail import SendEmail
     from local.ses_events import EventKind
@@ -64,9 +66,10 @@ class Stack:
     timeouts are seconds by function, over the template's. logs is a folder for logs that outlives
     the stack; older ones in it are removed first. database_url is the server to use instead of
     DATABASE_URL's or a private one; the stack works in a database of its own there, and drops it.
+    built: run what `sam build` made of the template, instead of the source and this environment.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is named by its caller, and has a default
         self,
         *,
         port: int = 0,
@@ -77,6 +80,7 @@ class Stack:
         template: Path = ROOT / "template.yaml",
         logs: Path | None = None,
         database_url: str | None = None,
+        built: Built | None = None,
     ) -> None:
         self._wanted_port = port
         self._with_schedules = schedules
@@ -86,6 +90,7 @@ class Stack:
         self._template_path = template
         self._logs = logs
         self._server_url = database_url
+        self._built = built
         self.functions: dict[str, Function] = {}
         self._pollers: dict[str, Poller] = {}
         self._queue_urls: dict[str, str] = {}
@@ -262,6 +267,8 @@ class Stack:
             "DatabaseSslMode": owner["sslmode"],
             "DatabaseOwnerSecretArn": self.aws.create_secret("database-owner", json.dumps(owner)),
         }
+        if self._built is not None:
+            parameters["Architecture"] = self._built.processor
         plain = Template(self._template_path, parameters=parameters)
         names = {}
         for logical_id, properties in plain.of_type("AWS::SecretsManager::Secret").items():
@@ -279,8 +286,9 @@ class Stack:
         listed = self._settings.get("ALLOWED_SENDERS", "").split(",")
         for sender in {SENDER, *map(str.strip, listed)} - {""}:
             self.aws.verify_sender(sender)
-        for properties in plain.of_type("AWS::SES::ConfigurationSet").values():
-            self.aws.create_configuration_set(str(properties["Name"]))
+        for logical_id, properties in plain.of_type("AWS::SES::ConfigurationSet").items():
+            names[logical_id] = str(properties["Name"])
+            self.aws.create_configuration_set(names[logical_id])
         for logical_id, properties in plain.of_type("AWS::SQS::Queue").items():
             arn = names[f"{logical_id}.Arn"] = queue_arn(logical_id)
             names[logical_id] = self.aws.create_queue(logical_id, properties)
@@ -299,14 +307,16 @@ class Stack:
             "AWS_LAMBDA_LOG_FORMAT": function.log_format,
             "AWS_LAMBDA_LOG_LEVEL": function.log_level,
         }
+        built = self._built
         definition = FunctionDefinition(
             name=function.name,
-            root=function.folder,
+            root=built.function(function.logical_id) if built else function.folder,
             handler=function.handler,
             search_path=tuple(self._layers(function)),
             environment={
                 **{name: value for name, value in logging.items() if value is not None},
                 **function.environment,
+                **(built.environment if built else {}),
                 "AWS_ENDPOINT_URL": self.aws.endpoint_url,
                 "AWS_ENDPOINT_URL_SESV2": self.provider.url,
                 **self._settings,
@@ -315,6 +325,7 @@ class Stack:
             memory=function.memory,
             concurrency=max(function.reserved or _CONCURRENCY, least),
             reserved=function.reserved is not None,
+            python=built.python if built else Path(sys.executable),
         )
         log = self.log_folder / f"{function.name}.log"
         return Function(definition, keeper=self._keeper, log=log)
@@ -325,6 +336,8 @@ class Stack:
         The dependency layer is the environment that this process runs in; sql/ shows under the name
         that its layer gives it.
         """
+        if self._built is not None:
+            return [self._built.layer(logical_id) for logical_id in function.layers]
         folders = []
         for logical_id in function.layers:
             folder = self.template.layer_folder(logical_id).resolve()

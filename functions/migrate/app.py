@@ -29,7 +29,10 @@ TO_ANSWER = timedelta(seconds=60)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Migrate, unless the stack is being deleted; answer the names of the files that ran."""
     try:
-        ran = [] if event.get("RequestType") == "Delete" else _migrate(context)
+        request = event.get("RequestType")
+        # CloudFormation rolls back by an Update, too: to the files of before, on a database that
+        # has later ones. The old code works on those; a failure would leave the stack stuck.
+        ran = [] if request == "Delete" else _migrate(context, accept_newer=request == "Update")
     except Exception as error:
         known = isinstance(error, PostleaseError)
         reason = str(error) if known else type(error).__name__
@@ -43,9 +46,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return {"ran": ran}
 
 
-def _migrate(context: LambdaContext) -> list[str]:
+def _migrate(context: LambdaContext, *, accept_newer: bool) -> list[str]:
     # Not at import: a wrong setting too must be told to whoever waits at the ResponseURL.
-    secret = secret_store.read_json(settings().database_secret_arn)
+    # As it is now: who calls by hand has just changed it, and this process may know it from before.
+    secret = secret_store.read_json(settings().database_secret_arn, refresh=True)
     password = secret.get("password")
     named = secret.get("username") == migrations.APPLICATION_ROLE
     if not (named and isinstance(password, str) and password):
@@ -59,6 +63,7 @@ def _migrate(context: LambdaContext) -> list[str]:
         connection,
         resources.files(SQL_PACKAGE),
         patience=max(left - TO_ANSWER, timedelta()),
+        accept_newer=accept_newer,
     )
     migrations.set_application_password(connection, password)
     telemetry.logger.info("migrated", extra={"ran": ran})

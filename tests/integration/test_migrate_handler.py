@@ -240,6 +240,40 @@ def test_updating_without_a_change_runs_nothing(
     assert deploy(cloudformation.event("update")) == {"ran": []}
 
 
+def test_rolling_back_after_a_later_migration_succeeds_and_changes_nothing(
+    deploy: Deploy, cloudformation: CloudFormation, sql_package: Path, url: str
+) -> None:
+    """A stack whose rollback fails can be neither updated nor rolled back."""
+    later = sql_package / "migrations" / "9999_later.sql"
+    later.write_text("CREATE TABLE postlease.later (id integer)")
+    name = f"{len(list(later.parent.iterdir())):04}_later.sql"
+    later = later.rename(later.with_name(name))
+    deploy(cloudformation.event("create"))
+    before = tables(url)
+    later.unlink()
+    assert deploy(cloudformation.event("update")) == {"ran": []}
+    assert cloudformation.answers[-1].body["Status"] == "SUCCESS"
+    assert catalog.differences(before, tables(url)) == []
+
+
+@pytest.mark.parametrize("kind", ["create", None])
+def test_what_is_no_update_refuses_a_newer_database(
+    deploy: Deploy, cloudformation: CloudFormation, sql_package: Path, kind: str | None
+) -> None:
+    later = sql_package / "migrations" / "9999_later.sql"
+    later.write_text("CREATE TABLE postlease.later (id integer)")
+    name = f"{len(list(later.parent.iterdir())):04}_later.sql"
+    later = later.rename(later.with_name(name))
+    deploy({})
+    later.unlink()
+    if kind is None:
+        with pytest.raises(ConfigurationError, match=f"{name} was applied here but is not"):
+            deploy({})
+    else:
+        deploy(cloudformation.event(kind))
+        assert f"{name} was applied here but is not" in failure(cloudformation)
+
+
 def test_deleting_the_stack_answers_success_and_changes_nothing(
     deploy: Deploy, cloudformation: CloudFormation, url: str
 ) -> None:
@@ -262,6 +296,21 @@ def test_a_stack_whose_database_is_gone_can_still_be_deleted(
 def test_an_invocation_by_hand_just_migrates(deploy: Deploy, url: str) -> None:
     assert deploy({}) == {"ran": EVERY_FILE}
     assert deploy({}) == {"ran": []}
+
+
+def test_a_secret_that_was_changed_a_moment_ago_is_taken_as_it_is_now(
+    deploy: Deploy, store_login: Callable[..., str], secret_store: Any, application_login: str
+) -> None:
+    """By the process that read it before, as long as that lives."""
+    arn = store_login(application_login, username="postgres")
+    with pytest.raises(ConfigurationError):
+        deploy({}, DATABASE_SECRET_ARN=arn)
+    right = store_login(application_login)
+    text = secret_store.get_secret_value(SecretId=right)["SecretString"]
+    secret_store.put_secret_value(SecretId=arn, SecretString=text)
+    same_process = sys.modules["functions.migrate.app"]
+    assert same_process.handler({}, Invocation()) == {"ran": EVERY_FILE}
+    databases.owner().discard()
 
 
 def failure(cloudformation: CloudFormation) -> str:

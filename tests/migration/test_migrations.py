@@ -129,6 +129,41 @@ def test_a_missing_migration_is_refused_by_name(connection: Connection, source: 
         migrations.migrate(connection, source)
 
 
+def test_a_newer_database_is_left_as_it_is_where_that_is_accepted(
+    connection: Connection, source: Path
+) -> None:
+    name = next_migration(source)
+    write(source, name, "CREATE TABLE postlease.letters (id integer)")
+    migrations.migrate(connection, source)
+    before, noted = catalog.read(connection), ledger(connection)
+    source.joinpath(name).unlink()
+    write(source, "functions/answer.sql", "SELECT 1 / 0")
+    assert migrations.migrate(connection, source, accept_newer=True) == []
+    assert catalog.differences(before, catalog.read(connection)) == []
+    assert ledger(connection) == noted
+
+
+def test_a_migration_that_is_missing_before_others_is_refused_though_newer_ones_are_accepted(
+    connection: Connection, small: Path
+) -> None:
+    write(small, "migrations/0002_stamps.sql", "CREATE TABLE postlease.stamps (id integer)")
+    migrations.migrate(connection, small)
+    (small / "migrations/0002_stamps.sql").rename(small / "migrations/0002_seals.sql")
+    with pytest.raises(ConfigurationError, match=r"0002_stamps\.sql was applied here"):
+        migrations.migrate(connection, small, accept_newer=True)
+
+
+def test_a_changed_migration_is_refused_though_newer_ones_are_accepted(
+    connection: Connection, small: Path
+) -> None:
+    write(small, "migrations/0002_stamps.sql", "CREATE TABLE postlease.stamps (id integer)")
+    migrations.migrate(connection, small)
+    (small / "migrations/0002_stamps.sql").unlink()
+    write(small, "migrations/0001_letters.sql", "SELECT 1")
+    with pytest.raises(ConfigurationError, match=r"0001_letters\.sql changed after"):
+        migrations.migrate(connection, small, accept_newer=True)
+
+
 @pytest.mark.parametrize(
     "name", ["2_next.sql", "00002_next.sql", "next.sql", "0002-next.sql", "0002_Next.sql"]
 )

@@ -70,18 +70,16 @@ def layers(deployed: Deployment) -> list[str]:
 
 
 def layer_sources(deployed: Deployment) -> list[str]:
-    """The code layer's folder is the inside of python/; a makefile has the target SAM asks for."""
+    """Every layer is built by a makefile, which compiles it and has the target SAM asks for."""
     complaints = []
     for name, resource in deployed.source["Resources"].items():
         if resource["Type"] != "AWS::Serverless::LayerVersion":
             continue
         folder = ROOT / resource["Properties"]["ContentUri"]
-        method = resource["Metadata"]["BuildMethod"]
-        if method == "makefile":
-            makefile = folder / "Makefile"
-            targets = makefile.read_text("utf-8") if makefile.is_file() else ""
-            if not re.search(rf"^[^\t#\n]*\bbuild-{name}\b.*:", targets, re.MULTILINE):
-                complaints.append(f"{name}: its Makefile has no build-{name}")
-        elif not (folder / "postlease" / "__init__.py").is_file():
-            complaints.append(f"{name}: the package is not right inside {folder.name}/")
+        if resource["Metadata"]["BuildMethod"] != "makefile":
+            complaints.append(f"{name}: SAM's own builder compiles nothing")
+        makefile = folder / "Makefile"
+        targets = makefile.read_text("utf-8") if makefile.is_file() else ""
+        if not re.search(rf"^[^\t#\n]*\bbuild-{name}\b.*:", targets, re.MULTILINE):
+            complaints.append(f"{name}: its Makefile has no build-{name}")
     return complaints

@@ -68,9 +68,16 @@ MUTANTS = [
         "IsX86",
     ),
     Mutant(
-        "python/ inside python/",
+        "a layer that is not compiled",
         guards_code.layer_sources,
-        "PostleaseLayer: the package is not right inside",
+        "PostleaseLayer: SAM's own builder compiles nothing",
+        ("Resources", "PostleaseLayer", "Metadata", "BuildMethod"),
+        "python3.13",
+    ),
+    Mutant(
+        "a layer's folder without its makefile",
+        guards_code.layer_sources,
+        "PostleaseLayer: its Makefile has no build-PostleaseLayer",
         of("PostleaseLayer", "ContentUri"),
         "layers/postlease/",
     ),

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
 
 def anchors(page: Path) -> set[str]:
@@ -35,7 +35,7 @@ def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
     for command in (first or second for first, second in code):
         words = command.partition("#")[0].split()[1:]
         # The assignment's value may hold spaces; what follows its quote is no target.
-        named = {word for word in words if re.fullmatch(r"[a-z-]+", word)}
+        named = {word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)}
         assert named <= TARGETS, command
 
 

@@ -20,7 +20,7 @@ from postlease.database import translated_errors
 from postlease.errors import ConfigurationError, DatabaseError, PostleaseError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
@@ -102,9 +102,16 @@ def read_files(source: Path | Traversable, folder: str) -> list[SqlFile]:
 
 
 def migrate(
-    connection: Connection, source: Path | Traversable, *, patience: timedelta = PATIENCE
+    connection: Connection,
+    source: Path | Traversable,
+    *,
+    patience: timedelta = PATIENCE,
+    accept_newer: bool = False,
 ) -> list[str]:
     """Bring the database to source's state; answers the names of the files that ran.
+
+    With accept_newer a database that knows all of source's migrations and later ones is left as it
+    is, functions included: it was a newer release's, and whoever rolls that back keeps its schema.
 
     Each file commits with its ledger entry. Waits for another migrator, and in each file for
     other sessions' locks, no longer than patience; then UnavailableError, and what was applied
@@ -121,7 +128,10 @@ def migrate(
         with translated_errors():
             connection.execute(BOOTSTRAP)
             applied = {row["name"]: row["sha256"] for row in connection.execute(LEDGER)}
-        _check_drift(migrations, applied)
+        newer = _newer(migrations, applied) if accept_newer else set()
+        _check_drift(migrations, {n: digest for n, digest in applied.items() if n not in newer})
+        if newer:
+            return []
         due = [file for file in migrations if file.name not in applied]
         # A migration may have changed what a function was compiled against: run them all.
         due += [f for f in functions if due or applied.get(f.name) != f.sha256]
@@ -185,6 +195,14 @@ def _check_names(migrations: list[SqlFile]) -> None:
     expected = [f"{number:04}" for number in range(1, len(names) + 1)]
     if numbers != expected:
         raise ConfigurationError("migrations are not numbered 0001, 0002, ... without a gap")
+
+
+def _newer(migrations: list[SqlFile], applied: Iterable[str]) -> set[str]:
+    """What was applied of a later release than source; nothing while source has more to apply."""
+    if {file.name for file in migrations} - set(applied):
+        return set()
+    last = migrations[-1].name
+    return {name for name in applied if name.startswith("migrations/") and name > last}
 
 
 def _check_drift(migrations: list[SqlFile], applied: dict[str, bytes]) -> None:

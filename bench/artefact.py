@@ -1,0 +1,170 @@
+"""Sizes of what SAM built, and how long its functions take to start.
+
+`python -m bench.artefact`, after `make build` and `make setup-lambda`. A start is measured as the
+Lambda host sees it: from the process to its first question for an event, by the real runtime
+client, in a Python that has only what Lambda's runtime brings, on files that are as good as
+read-only. Beside each function start two handlers made for comparison, in turn with it: one that
+imports the function's third-party modules and nothing else, and one that imports nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from local.built import Built
+from local.keeper import Keeper
+from local.runtime import INIT_SECONDS, Worker
+from local.stack import ROOT, Stack
+
+if TYPE_CHECKING:
+    from local.runtime import FunctionDefinition
+
+BUILT = Built(ROOT / ".aws-sam" / "build", ROOT / ".venv-lambda" / "bin" / "python")
+STARTS = 9
+LAYER_LIMIT_MB = 26
+RATIO_TARGET = 1.3
+_MEGABYTE = 1_000_000
+_HANDLER = "def handler(event, context): return None\n"
+_LOADED = """
+import sys
+import awslambdaric.bootstrap, awslambdaric.lambda_runtime_client
+before = set(sys.modules)
+import app
+for name, module in list(sys.modules.items()):
+    path = getattr(module, "__file__", None) or ""
+    if name not in before and any(path.startswith(folder + "/") for folder in sys.argv[1:]):
+        print(name)
+"""
+
+
+class NotBuiltError(Exception):
+    """Something that is measured is missing or does not start."""
+
+
+def main() -> int:
+    """Print both tables."""
+    if not (BUILT.folder.is_dir() and BUILT.python.exists()):
+        print("Nothing to measure: run `make artefact`.", file=sys.stderr)
+        return 1
+    _print_sizes()
+    _print_starts()
+    return 0
+
+
+def size(folder: Path) -> tuple[int, int]:
+    """Bytes of all files in folder, and of their zip."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            archive.write(path, path.relative_to(folder))
+    return sum(path.stat().st_size for path in files), packed.tell()
+
+
+def third_party(definition: FunctionDefinition) -> list[str]:
+    """The modules of neither standard library nor product that importing the handler loads.
+
+    In the order in which they were asked for; what the runtime client had loaded is left out.
+    """
+    folders = [folder for folder in definition.search_path if "Dependencies" in folder.parent.name]
+    found = subprocess.run(
+        [definition.python, "-c", _LOADED, *folders, definition.python.parents[1]],
+        env={**definition.environment, "PYTHONPATH": _path(definition)},
+        cwd=definition.root,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    if found.returncode:
+        raise NotBuiltError(f"{definition.name}: {found.stderr.strip()}")
+    return found.stdout.split()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Start:
+    """Milliseconds until a new process asked for its first event, and of the processor's time."""
+
+    init: float
+    processor: float
+
+
+def start(definition: FunctionDefinition, keeper: Keeper, log: Path) -> Start:
+    """Start a process, and end it when it asks for its first event."""
+    with log.open("ab") as output:
+        worker = Worker(definition, keeper, output)
+    try:
+        if not worker.ready.wait(INIT_SECONDS) or worker.init_milliseconds is None:
+            raise NotBuiltError(f"{definition.name} does not start: {log.read_text()[-2000:]}")
+        # The first figure is nanoseconds on a processor, of the thread that imports.
+        spent = Path(f"/proc/{worker.pid}/schedstat").read_text().split()[0]
+        return Start(worker.init_milliseconds, int(spent) / 1_000_000)
+    finally:
+        worker.kill()
+
+
+def _path(definition: FunctionDefinition) -> str:
+    return os.pathsep.join(str(folder) for folder in (definition.root, *definition.search_path))
+
+
+def _print_sizes() -> None:
+    print("| built | unzipped | zipped |\n|---|---|---|")
+    for folder in sorted(path for path in BUILT.folder.iterdir() if path.is_dir()):
+        unzipped, zipped = size(folder)
+        print(f"| {folder.name} | {unzipped / _MEGABYTE:.2f} MB | {zipped / _MEGABYTE:.2f} MB |")
+    print(f"\nA dependency layer may have {LAYER_LIMIT_MB} MB unzipped.\n")
+
+
+def _print_starts() -> None:
+    with Stack(built=BUILT) as stack, tempfile.TemporaryDirectory() as folder:
+        definitions = [function.definition for function in stack.functions.values()]
+        log = Path(folder) / "starts.log"
+        keeper = Keeper()
+        try:
+            print("| function | init | its libraries alone | nothing | ratio | of processor time |")
+            print("|---|---|---|---|---|---|")
+            for definition in definitions:
+                print(_compared(definition, keeper, Path(folder), log), flush=True)
+        finally:
+            keeper.close()
+    print(
+        f"\nMedians of {STARTS} starts each, in turn. The ratio is that of init to the libraries"
+        f" alone; wanted is {RATIO_TARGET} at most. Other work on this machine disturbs the ratio"
+        " of processor time less."
+    )
+
+
+def _compared(definition: FunctionDefinition, keeper: Keeper, folder: Path, log: Path) -> str:
+    imports = "".join(f"import {name}\n" for name in third_party(definition))
+    variants = (
+        definition,
+        _instead(definition, folder / f"{definition.name}-libraries", imports + _HANDLER),
+        _instead(definition, folder / f"{definition.name}-nothing", _HANDLER),
+    )
+    starts: list[list[Start]] = [[] for _ in variants]
+    for _ in range(STARTS + 1):
+        for found, variant in zip(starts, variants, strict=True):
+            found.append(start(variant, keeper, log))
+    # The first of each warmed the file cache.
+    init, libraries, nothing = (statistics.median(s.init for s in found[1:]) for found in starts)
+    mine, theirs, _ = (statistics.median(s.processor for s in found[1:]) for found in starts)
+    medians = " | ".join(f"{time:.0f} ms" for time in (init, libraries, nothing))
+    return f"| {definition.name} | {medians} | {init / libraries:.2f} | {mine / theirs:.2f} |"
+
+
+def _instead(definition: FunctionDefinition, root: Path, text: str) -> FunctionDefinition:
+    root.mkdir()
+    (root / "app.py").write_text(text)
+    return dataclasses.replace(definition, root=root)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
