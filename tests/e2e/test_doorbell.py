@@ -81,7 +81,7 @@ def test_a_doorbell_that_is_killed_leaves_its_mail_to_reaper_and_sweep(
     by_hand.set_faults("stall", times=1)
     assert killed_in_the_call(by_hand)
     assert arrange.statuses(rows) == {"sending": 1}
-    pass_time(rows, 15)
+    pass_time(rows)
     assert by_hand.invoke("reaper")["unknown_returned"] == 1
     assert by_hand.invoke("sweep")["sent"] == 1
     assert len(by_hand.inbox()) == 1
