@@ -1,0 +1,87 @@
+"""Postlease: the delivery as it is deployed, filled by the producers' function."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import psycopg
+
+from bench.measuring.cluster import ROOT
+from bench.peers.queue import Worker
+
+if TYPE_CHECKING:
+    from bench.measuring.cluster import Cluster
+    from bench.peers.queue import Work
+
+BATCH = 1_000
+
+EMPTY: LiteralString = (
+    "TRUNCATE postlease.email_messages, postlease.email_attachments, postlease.provider_gates"
+)
+
+FILL: LiteralString = """
+SELECT count(*) FROM postlease.enqueue_emails((
+    SELECT jsonb_agg(jsonb_build_object(
+        'template', 'receipt',
+        'to_addresses', jsonb_build_array('reader' || n || '@example.com'),
+        'parameters', jsonb_build_object('order_number', 'A-' || n, 'total', '12.00')))
+    FROM generate_series(%(first)s::integer, %(last)s::integer) AS n))
+"""
+
+LEFT: LiteralString = (
+    "SELECT count(*) FROM postlease.email_messages WHERE status IS DISTINCT FROM 'sent'"
+)
+
+
+class Own:
+    """The product's queue. case is what its worker does, see `workers.deliver`."""
+
+    name = "Postlease"
+    is_slow = False
+
+    def __init__(self, *, case: str = "bytes", slots: int = 100, **worker: Any) -> None:
+        self._case = case
+        self._slots = slots
+        self._worker = worker
+        self.settings = f"{slots} slots"
+
+    def version(self) -> str:
+        """That of this folder."""
+        return "this folder"
+
+    def fill(self, cluster: Cluster, work: Work) -> str:
+        """Empty the table and ask for the messages, a thousand at a time."""
+        url = cluster.postlease("postlease").owner
+        fill(url, work.messages)
+        return url
+
+    def worker(self, cluster: Cluster, work: Work) -> Worker:
+        """The product's delivery in a process."""
+        asked = {
+            "url": cluster.postlease("postlease").application,
+            "case": self._case,
+            "seconds": work.seconds,
+            "slots": self._slots,
+            **self._worker,
+        }
+        return Worker(
+            [sys.executable, "-m", "bench.workers.deliver", json.dumps(asked)],
+            ROOT,
+            {"PYTHONPATH": f"{ROOT}:{ROOT / 'layers' / 'postlease' / 'python'}"},
+        )
+
+    def left(self, cluster: Cluster) -> int:
+        """What is not sent."""
+        [left] = cluster.row(cluster.postlease("postlease").owner, LEFT)
+        return int(left)
+
+
+def fill(url: str, messages: int) -> None:
+    """Empty the tables, then ask for so many receipts."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(EMPTY)
+        for first in range(0, messages, BATCH):
+            last = min(first + BATCH, messages) - 1
+            connection.execute(FILL, {"first": first, "last": last})

@@ -1,0 +1,53 @@
+"""What a queue is to the bench: how it is filled, how a worker of it is started, what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bench.measuring.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run does: so many messages, through a provider that takes so long."""
+
+    messages: int
+    seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """How a queue's worker is started. slow: its processor time is that of a family."""
+
+    command: Sequence[str | Path]
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Queue(Protocol):
+    """One queue. name stands in the results; settings say what is not its default."""
+
+    name: str
+    settings: str
+    is_slow: bool
+
+    def version(self) -> str:
+        """What is installed."""
+        ...
+
+    def fill(self, cluster: Cluster, work: Work) -> str:
+        """Make the queue hold exactly what work says; answers the URL of its database."""
+        ...
+
+    def worker(self, cluster: Cluster, work: Work) -> Worker:
+        """The worker that drains it."""
+        ...
+
+    def left(self, cluster: Cluster) -> int:
+        """How many messages are not finished in the database."""
+        ...
