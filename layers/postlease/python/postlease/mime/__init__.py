@@ -1,6 +1,8 @@
 """RFC 5322 bytes out of a rendered mail. Pure: the same arguments give the same bytes.
 
-    composing   the whole message: structure, bodies, attachments, inline images
+    composing   the whole message: its headers, then one of the next two
+    skeleton    text and HTML, nothing attached: a skeleton that is filled in
+    building    whatever has attachments or inline images: a tree of parts
     headers     what stands in a header: mailboxes with names, subjects
     filenames   what an attachment may be called, and how a reader sees it
 

@@ -1,42 +1,22 @@
-"""The whole message: structure, bodies, attachments, inline images.
-
-The standard library's `EmailMessage` builds the structure, with boundaries that no body can hold.
-"""
+"""The whole message: its headers, and whether what follows is a skeleton or a tree."""
 
 from __future__ import annotations
 
-import re
-from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
-from postlease.errors import TemplateError
-from postlease.mime.filenames import ascii_filename, shown_filename
-from postlease.mime.headers import guard, mailboxes, subject
+from postlease.mime import skeleton
+from postlease.mime.headers import mailboxes, subject
 from postlease.model import Addressing, Mailbox, event_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
-    from email.message import MIMEPart
     from uuid import UUID
 
     from postlease.model import Attachment, Envelope, RenderedMail
 
-_POLICY = SMTP.clone(cte_type="7bit", refold_source="none", max_line_length=76)
-"""76: an encoded line may not be longer (RFC 2045, 6.7 and 6.8), and the default is 78."""
-
-_MEDIA_TYPE = re.compile(
-    r"([A-Za-z0-9][\w!#$&^.+-]{0,63})/([A-Za-z0-9][\w!#$&^.+-]{0,126})", re.ASCII
-)
-_COMPOSITE = {"multipart", "message"}
-"""They may not be base64 (RFC 2046, 5.2.1): an attached one is bytes like any other."""
-
 _PLAIN = Addressing()
-
-_CONTENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_REFERENCE = re.compile(rf"\bcid:({_CONTENT_ID.pattern})", re.IGNORECASE)
 
 
 def compose(
@@ -63,7 +43,34 @@ def compose(
     another shape; `repeated_content_id`; `empty_subject`; `invalid_text` for a body that is not
     Unicode text.
     """
-    message = EmailMessage(policy=_POLICY)
+    headers = list(
+        head(
+            envelope=envelope,
+            rendered=rendered,
+            message_id=message_id,
+            attempt=attempt,
+            sent_at=sent_at,
+            shown=shown,
+        )
+    )
+    if not attachments:
+        return skeleton.fill(headers, rendered, message_id)
+    # 30 ms of import: a worker whose mail has nothing attached does not pay.
+    from postlease.mime import building  # noqa: PLC0415
+
+    return building.build(headers, rendered, attachments, message_id)
+
+
+def head(
+    *,
+    envelope: Envelope,
+    rendered: RenderedMail,
+    message_id: UUID,
+    attempt: int,
+    sent_at: datetime,
+    shown: Addressing = _PLAIN,
+) -> Iterator[tuple[str, str]]:
+    """Name and folded value of each header of a mail, but for those that tell of its structure."""
     for header, boxes in (
         ("From", (Mailbox(shown.sender, envelope.sender),)),
         ("To", _named(envelope.to, shown.recipients)),
@@ -71,21 +78,14 @@ def compose(
         ("Reply-To", (shown.reply_to,) if shown.reply_to else ()),
     ):
         if boxes:
-            message.set_raw(header, mailboxes(boxes, header=header))
-    message.set_raw("Subject", subject(rendered.subject))
-    message.set_raw("Date", format_datetime(sent_at))
-    message.set_raw("Message-ID", message_identifier(message_id, envelope.sender))
-    message.set_raw("Auto-Submitted", "auto-generated")
-    message.set_raw("X-Auto-Response-Suppress", "All")
-    message.set_raw("X-Postlease-Id", event_id(message_id))
-    message.set_raw("X-Postlease-Attempt", str(attempt))
-    _check_content_ids(attachments)
-    html = _add_bodies(message, rendered)
-    referred = set(_REFERENCE.findall(rendered.html))
-    for attachment in attachments:
-        _attach(message, html, attachment, referred)
-    _name_boundaries(message, message_id)
-    return message.as_bytes()
+            yield header, mailboxes(boxes, header=header)
+    yield "Subject", subject(rendered.subject)
+    yield "Date", format_datetime(sent_at)
+    yield "Message-ID", message_identifier(message_id, envelope.sender)
+    yield "Auto-Submitted", "auto-generated"
+    yield "X-Auto-Response-Suppress", "All"
+    yield "X-Postlease-Id", event_id(message_id)
+    yield "X-Postlease-Attempt", str(attempt)
 
 
 def message_identifier(message_id: UUID, sender: str) -> str:
@@ -95,62 +95,3 @@ def message_identifier(message_id: UUID, sender: str) -> str:
 
 def _named(addresses: Sequence[str], names: Mapping[str, str]) -> tuple[Mailbox, ...]:
     return tuple(Mailbox(names.get(address.lower(), ""), address) for address in addresses)
-
-
-def _add_bodies(message: EmailMessage, rendered: RenderedMail) -> MIMEPart:
-    """Add both bodies; the part that the HTML and what it shows are in."""
-    try:
-        message.set_content(rendered.text, cte=_encoding(rendered.text))
-        message.add_alternative(rendered.html, subtype="html", cte=_encoding(rendered.html))
-    except UnicodeEncodeError:
-        raise TemplateError("invalid_text") from None
-    return list(message.iter_parts())[-1]
-
-
-def _encoding(body: str) -> str:
-    """Whichever is shorter: quoted-printable triples a byte outside ASCII, base64 adds a third."""
-    size = len(body.encode())
-    return "quoted-printable" if (size - len(body)) * 3 < size else "base64"
-
-
-def _check_content_ids(attachments: Sequence[Attachment]) -> None:
-    ids = [a.content_id for a in attachments if a.content_id is not None]
-    if not all(map(_CONTENT_ID.fullmatch, ids)):
-        raise TemplateError("invalid_header", "Content-ID")
-    if len(set(ids)) < len(ids):
-        raise TemplateError("repeated_content_id")
-
-
-def _attach(
-    message: EmailMessage, html: MIMEPart, attachment: Attachment, referred: set[str]
-) -> None:
-    filename = shown_filename(attachment.filename)
-    guard(attachment.content_type, header="Content-Type")
-    match = _MEDIA_TYPE.fullmatch(attachment.content_type)
-    if match is None or match[1].lower() in _COMPOSITE:
-        maintype, subtype = "application", "octet-stream"
-    else:
-        maintype, subtype = match[1].lower(), match[2].lower()
-    params = {"name": ascii_filename(filename)}  # for programs that know no RFC 2231
-    if maintype == "image" and attachment.content_id in referred:
-        html.add_related(
-            attachment.content,
-            maintype,
-            subtype,
-            disposition="inline",
-            filename=filename,
-            cid=f"<{attachment.content_id}>",
-            params=params,
-        )
-        html.set_param("type", "text/html")
-    else:
-        message.add_attachment(
-            attachment.content, maintype, subtype, filename=filename, params=params
-        )
-
-
-def _name_boundaries(message: EmailMessage, message_id: UUID) -> None:
-    """`=_` occurs in neither quoted-printable nor base64, so no body can hold a boundary."""
-    composites = [part for part in message.walk() if part.is_multipart()]
-    for number, part in enumerate(composites):
-        part.set_boundary(f"=_{message_id.hex}_{number}")

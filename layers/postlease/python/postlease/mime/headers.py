@@ -63,6 +63,8 @@ def subject(text: str) -> str:
     guard(text, header="Subject")
     # What looks like an encoded word, and a word too long to fold, goes out encoded.
     if text.isascii() and _ENCODED not in text and max(map(len, text.split(" "))) < 60:
+        if len("Subject: ") + len(text) <= _FOLD_AT:
+            return text
         return Header(text, "us-ascii", _FOLD_AT, "Subject").encode(linesep=LINE_END)
     return _encoded_words(text, header="Subject")
 
