@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -15,16 +20,19 @@ def seconds(pid: int) -> float:
 
 def seconds_of_family(pid: int) -> float:
     """What the process and its children spent, those that ended included."""
-    total = seconds(pid)
+    while True:
+        own = _spent(_stat(pid))
+        total = own + sum(_spent(fields) for fields in _others() if int(fields[1]) == pid)
+        # A child that ended meanwhile has passed on to its parent what it spent: look again.
+        if _spent(_stat(pid)) == own:
+            return total
+
+
+def _others() -> Iterator[list[str]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                fields = _stat(int(entry.name))
-            except (OSError, ValueError):
-                continue
-            if int(fields[1]) == pid:
-                total += _spent(fields)
-    return total
+            with contextlib.suppress(OSError):
+                yield _stat(int(entry.name))
 
 
 def peak_megabytes(pid: int) -> float:
