@@ -144,7 +144,11 @@ def _web_link(value: object) -> str:
     `https://bank.example@evil.example` are led astray.
     """
     text = str(value)
-    invisible = any(unicodedata.category(c).startswith("C") for c in text)
+    if text.isascii():
+        # The same question, and most links are ASCII: one by one it is a quarter of a rendering.
+        invisible = not text.isprintable()
+    else:
+        invisible = any(unicodedata.category(c).startswith("C") for c in text)
     if invisible or not _WEB_LINK.fullmatch(text):
         raise NotALinkError
     return text
