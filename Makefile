@@ -124,7 +124,7 @@ format: setup  ## let ruff write the format
 lock: setup  ## resolve all dependencies anew, for every supported Python
 	@$(PYTHON) -m venv .local/lock && .local/lock/bin/python -m pip install -q uv==0.13.9
 	@for name in layers/dependencies/requirements requirements/dev requirements/sam \
-		requirements/lambda requirements/emulator; do \
+		requirements/lambda requirements/emulator requirements/peers; do \
 		least=3.11; case $$name in */lambda|*/emulator) least=3.13;; esac; \
 		.local/lock/bin/uv pip compile -q --universal --python-version $$least --generate-hashes \
 			--no-emit-index-url --no-header -o $$name.txt $$name.in || exit 1; done

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from bench.measuring.children import Child, ChildError
 
 if TYPE_CHECKING:
@@ -44,7 +46,10 @@ def drain(cluster: Cluster, queue: Queue, work: Work) -> Run:
     url = queue.fill(cluster, work)
     cluster.calm(url)
     worker = queue.worker(cluster, work)
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        psycopg.connect(url, autocommit=True) as watcher,
+    ):
         log = Path(folder) / "worker.log"
         with Child(
             worker.command, folder=worker.folder, log=log, environment=worker.environment
@@ -53,7 +58,7 @@ def drain(cluster: Cluster, queue: Queue, work: Work) -> Run:
             started = time.perf_counter()
             child.start()
             told = child.done()
-            while (left := queue.left(cluster)) and time.perf_counter() - started < (
+            while (left := _left(watcher, queue)) and time.perf_counter() - started < (
                 _PATIENCE_SECONDS
             ):
                 time.sleep(_POLL_SECONDS)
@@ -73,3 +78,8 @@ def drain(cluster: Cluster, queue: Queue, work: Work) -> Run:
         (after.wal - before.wal) / work.messages,
         told,
     )
+
+
+def _left(watcher: psycopg.Connection[tuple[int]], queue: Queue) -> int:
+    row = watcher.execute(queue.remaining).fetchone()
+    return row[0] if row else 0

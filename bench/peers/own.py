@@ -40,6 +40,7 @@ class Own:
 
     name = "Postlease"
     is_slow = False
+    remaining = LEFT
 
     def __init__(self, *, case: str = "bytes", slots: int = 100, **worker: Any) -> None:
         self._case = case
@@ -71,11 +72,6 @@ class Own:
             ROOT,
             {"PYTHONPATH": f"{ROOT}:{ROOT / 'layers' / 'postlease' / 'python'}"},
         )
-
-    def left(self, cluster: Cluster) -> int:
-        """What is not sent."""
-        [left] = cluster.row(cluster.postlease("postlease").owner, LEFT)
-        return int(left)
 
 
 def fill(url: str, messages: int) -> None:

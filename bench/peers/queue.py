@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, LiteralString, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """How a queue's worker is started. slow: its processor time is that of a family."""
+    """How a queue's worker is started."""
 
     command: Sequence[str | Path]
     folder: Path
@@ -30,11 +30,22 @@ class Worker:
 
 
 class Queue(Protocol):
-    """One queue. name stands in the results; settings say what is not its default."""
+    """One queue. name stands in the results; settings say what is not its default.
 
-    name: str
-    settings: str
-    is_slow: bool
+    remaining counts the messages that are not finished in its database.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings(self) -> str: ...
+
+    @property
+    def is_slow(self) -> bool: ...
+
+    @property
+    def remaining(self) -> LiteralString: ...
 
     def version(self) -> str:
         """What is installed."""
@@ -46,8 +57,4 @@ class Queue(Protocol):
 
     def worker(self, cluster: Cluster, work: Work) -> Worker:
         """The worker that drains it."""
-        ...
-
-    def left(self, cluster: Cluster) -> int:
-        """How many messages are not finished in the database."""
         ...
