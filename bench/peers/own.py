@@ -74,10 +74,11 @@ class Own:
         )
 
 
-def fill(url: str, messages: int) -> None:
-    """Empty the tables, then ask for so many receipts."""
+def fill(url: str, messages: int, *, empty: bool = True) -> None:
+    """Empty the tables, unless that is not wanted, then ask for so many receipts."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(EMPTY)
+        if empty:
+            connection.execute(EMPTY)
         for first in range(0, messages, BATCH):
             last = min(first + BATCH, messages) - 1
             connection.execute(FILL, {"first": first, "last": last})
