@@ -21,7 +21,10 @@ SEND_PATH = "/v2/email/outbound-emails"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server does with one request. lost: it closes the connection without a word."""
+    """What the server does with one request.
+
+    lost: it closes the connection without a word. raw: these bytes and no others, then it closes.
+    """
 
     status: int = 200
     body: bytes = b'{"MessageId": "ses-1"}'
@@ -29,6 +32,7 @@ class Answer:
     lost: bool = False
     stalled: bool = False
     cut_at: int | None = None
+    raw: bytes | None = None
 
 
 def refusal(status: int, code: str, text: str) -> Answer:
@@ -54,6 +58,9 @@ class SesServer:
         self.plan: deque[Answer] = deque()
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
+        self.heads: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
+        self.callers: set[object] = set()
         self._over = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
         self._scheme = "http"
@@ -73,9 +80,15 @@ class SesServer:
         """The MIME of each request."""
         return [base64.b64decode(request["Content"]["Raw"]["Data"]) for request in self.requests]
 
-    def hear(self, path: str, body: bytes) -> None:
-        """Keep what came in; a question about the account has no body."""
+    def hear(self, caller: object, path: str, head: dict[str, str], body: bytes) -> None:
+        """Keep what came in; a question about the account has no body. caller: one per connection.
+
+        Names in head are in lower case.
+        """
+        self.callers.add(caller)
         self.paths.append(path)
+        self.heads.append(head)
+        self.bodies.append(body)
         if body:
             self.requests.append(json.loads(body))
 
@@ -88,6 +101,9 @@ class SesServer:
         self.plan.clear()
         self.requests.clear()
         self.paths.clear()
+        self.heads.clear()
+        self.bodies.clear()
+        self.callers.clear()
 
     def tags(self) -> list[dict[str, str]]:
         """The tags of each request."""
@@ -119,13 +135,18 @@ class SesServer:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                double.hear(self.path, body)
+                head = {name.lower(): value for name, value in self.headers.items()}
+                double.hear(self.client_address, self.path, head, body)
                 answer = double.next_answer()
                 if answer.stalled:
                     double._over.wait()
                 if answer.stalled or answer.lost:
                     self.close_connection = True
                     _reset(self.connection)
+                    return
+                if answer.raw is not None:
+                    self.wfile.write(answer.raw)
+                    self.close_connection = True
                     return
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():

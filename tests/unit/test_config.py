@@ -78,6 +78,7 @@ def test_what_need_not_be_set_has_its_documented_default() -> None:
     assert settings.mail_provider == "ses"
     assert settings.smtp is None
     assert settings.ses_configuration_set is None
+    assert settings.ses_client == "signed"
     assert settings.templates_directory is None
     assert settings.database_owner_secret_arn is None
     assert (settings.send_slots, settings.max_attempts) == (10, 5)
@@ -337,6 +338,11 @@ def test_a_reset_s_link_lives_for_a_quarter_of_an_hour_at_least() -> None:
 def test_a_limit_of_zero_is_none(name: str, attribute: str) -> None:
     assert getattr(read_settings(REQUIRED | {name: "7"}), attribute) == 7
     assert getattr(read_settings(REQUIRED | {name: "0"}), attribute) is None
+
+
+def test_ses_is_called_by_requests_of_our_own_or_by_the_sdk() -> None:
+    assert read_settings(REQUIRED | {"SES_CLIENT": "boto3"}).ses_client == "boto3"
+    assert complaint(SES_CLIENT="urllib") == "SES_CLIENT must be one of signed, boto3"
 
 
 def test_codes_are_switched_on_by_word() -> None:

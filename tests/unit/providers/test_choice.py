@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
+
 from postlease import secret_store
 from postlease.config import read_settings
 from postlease.model import Accepted, Envelope, OutgoingMail, Unreachable
 from postlease.providers import Provider, choose
+from postlease.providers.ses import SesProvider
+from postlease.providers.ses_sdk import SdkClient
+from postlease.providers.ses_signed import SignedClient
 from tests.doubles.smtp_server import SmtpServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pytest
 
 ENVIRONMENT = {
     "DATABASE_SECRET_ARN": "arn:database",
@@ -41,6 +45,23 @@ def test_ses_is_chosen_unless_a_relay_is_named() -> None:
     provider = chosen({})
     assert provider.name == "ses"
     assert provider.keeps_keys is False
+
+
+@pytest.mark.parametrize(("word", "kind"), [("signed", SignedClient), ("boto3", SdkClient)])
+def test_ses_is_called_in_the_way_that_is_named(
+    word: str, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "local")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.delenv("HTTPS_PROXY", raising=False)
+    monkeypatch.delenv("https_proxy", raising=False)
+    provider = chosen({"SES_CLIENT": word})
+    assert isinstance(provider, SesProvider)
+    provider.get_ready()
+    assert isinstance(provider._client, kind)
 
 
 def test_a_named_relay_carries_the_mail() -> None:

@@ -502,7 +502,7 @@ def test_a_kept_connection_that_the_other_side_closed_is_replaced_before_the_req
         said = b'{"id": "resend-1"}'
         server.plan.append(Answer(200, said, cut_at=len(said)))  # and then it hangs up
         assert client.send(mail()) == Accepted("resend-1")
-        [kept] = client._idle
+        [(kept, _)] = client.connections.idle
         assert select.select([kept.sock], [], [], 10)[0]
         assert isinstance(client.send(mail()), Accepted)
         assert (server.connections, len(server.requests)) == (2, 2)
@@ -511,7 +511,7 @@ def test_a_kept_connection_that_the_other_side_closed_is_replaced_before_the_req
 def test_a_provider_that_is_let_go_closes_its_connections(server: ResendServer) -> None:
     client = provider(server.url)
     client.send(mail())
-    [kept] = client._idle
+    [(kept, _)] = client.connections.idle
     del client
     gc.collect()
     assert kept.sock is None

@@ -1,20 +1,24 @@
-"""SES over real sockets and the real SDK: each answer of the table, each way to get none."""
+"""SES over real sockets, signed here and by the real SDK: each answer, and each way to get none."""
 
 from __future__ import annotations
 
 import email
 import email.policy
+import functools
 import logging
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID, uuid4
 
 import boto3
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from moto.server import ThreadedMotoServer
 from moto.ses.models import ses_backends
 
@@ -76,10 +80,6 @@ def mail(
     )
 
 
-def provider(times: TimeRules = PATIENT) -> SesProvider:
-    return SesProvider(times, configuration_set="postlease", connections=4)
-
-
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "local",
     "AWS_SECRET_ACCESS_KEY": "local",
@@ -105,8 +105,30 @@ def running() -> Iterator[SesServer]:
         yield server
 
 
+class Make(Protocol):
+    """Makes a provider of the way that is asked about."""
+
+    def __call__(
+        self, times: TimeRules = PATIENT, *, configuration_set: str | None = "postlease"
+    ) -> SesProvider: ...
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["signed", "boto3"])
+def provider(request: pytest.FixtureRequest) -> Make:
+    """Both ways to call SES mean the same by the same: every test here is asked of each."""
+
+    def make(
+        times: TimeRules = PATIENT, *, configuration_set: str | None = "postlease"
+    ) -> SesProvider:
+        return SesProvider(
+            times, configuration_set=configuration_set, connections=4, signs=request.param
+        )
+
+    return make
+
+
 @pytest.fixture(scope="module")
-def shared(running: SesServer) -> SesProvider:
+def shared(running: SesServer, provider: Make) -> SesProvider:
     """A provider whose client, the slow part, is made once for all rows of the table."""
     made = provider()
     with pytest.MonkeyPatch.context() as patch:
@@ -124,7 +146,9 @@ def server(running: SesServer, monkeypatch: pytest.MonkeyPatch) -> SesServer:
     return running
 
 
-def test_a_mail_goes_out_whole_to_its_envelope_with_its_tags(server: SesServer) -> None:
+def test_a_mail_goes_out_whole_to_its_envelope_with_its_tags(
+    server: SesServer, provider: Make
+) -> None:
     sent = mail(attempt=3)
     assert provider().send(sent) == Accepted("ses-1")
     (request,) = server.requests
@@ -142,14 +166,41 @@ def test_a_mail_goes_out_whole_to_its_envelope_with_its_tags(server: SesServer) 
     ]
 
 
-def test_a_mail_cannot_take_the_tags_that_settle_it(server: SesServer) -> None:
+def test_what_is_sent_is_signed_as_aws_checks_it(
+    server: SesServer, monkeypatch: pytest.MonkeyPatch, provider: Make
+) -> None:
+    """Signed again by AWS's own signer, out of what arrived."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    sender = provider()
+    sender.send(mail())
+    server.plan.append(quota("{}"))
+    sender.sending_rate()
+    for method, path, head, body in zip(
+        ("POST", "GET"), server.paths, server.heads, server.bodies, strict=True
+    ):
+        given_ = head["authorization"]
+        signed_names = given_.partition("SignedHeaders=")[2].partition(",")[0].split(";")
+        request = AWSRequest(method, server.url + path, data=body)
+        for name in signed_names:
+            request.headers[name] = head[name]
+        request.context["timestamp"] = head["x-amz-date"]
+        signer = SigV4Auth(Credentials("local", "local", "token"), "ses", "us-east-1")
+        text = signer.string_to_sign(request, signer.canonical_request(request))
+        assert given_.endswith(f"Signature={signer.signature(text, request)}")
+        assert {"host", "x-amz-date", "x-amz-security-token"} <= set(signed_names)
+        assert head["x-amz-security-token"] == "token"
+        said = datetime.strptime(head["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        assert abs(datetime.now(UTC) - said) < timedelta(minutes=1)
+
+
+def test_a_mail_cannot_take_the_tags_that_settle_it(server: SesServer, provider: Make) -> None:
     sent = replace(mail(), tags={"postlease-id": "other", "postlease-attempt": "9"})
     provider().send(sent)
     assert server.tags() == [{"postlease-id": str(sent.message_id), "postlease-attempt": "1"}]
 
 
-def test_without_a_configuration_set_none_is_named(server: SesServer) -> None:
-    SesProvider(PATIENT, configuration_set=None, connections=1).send(mail())
+def test_without_a_configuration_set_none_is_named(server: SesServer, provider: Make) -> None:
+    provider(configuration_set=None).send(mail())
     assert "ConfigurationSetName" not in server.requests[0]
 
 
@@ -335,7 +386,47 @@ def test_an_answer_without_ses_s_form_is_judged_by_its_status(
     assert len(server.requests) == 1
 
 
-def test_a_lost_answer_is_unknown_and_each_attempt_is_one_request(server: SesServer) -> None:
+@pytest.mark.parametrize("raw", [b"<html>\r\n", b"HTTP/1.1 2xx OK\r\n\r\n", b"HTTP/1.1 200"])
+def test_what_is_no_answer_of_http_is_unknown(
+    server: SesServer, shared: SesProvider, raw: bytes
+) -> None:
+    server.plan.append(Answer(raw=raw))
+    assert isinstance(shared.send(mail()), Unknown)
+    assert len(server.requests) == 1
+
+
+def test_an_answer_is_read_up_to_a_bound(server: SesServer) -> None:
+    endless = b'{"MessageId": "ses-1"' + b" " * 2**17 + b"}"
+    server.plan.append(Answer(200, endless))
+    client = SesProvider(PATIENT, configuration_set=None, connections=1)
+    assert client.send(mail()) == Unknown("unreadable_answer")
+    assert client.send(mail()) == Accepted("ses-1")
+    assert len(server.callers) == 2
+
+
+def test_a_redirect_is_not_followed(server: SesServer, provider: Make) -> None:
+    for status in (301, 307, 308):
+        server.plan.append(Answer(status, b"", {"Location": server.url + SEND_PATH}))
+        assert provider().send(mail()) == Blocked("unexpected_answer")
+    assert len(server.requests) == 3
+
+
+def test_a_mail_travels_encrypted_to_a_server_with_a_trusted_certificate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, provider: Make
+) -> None:
+    certificate = Certificate(tmp_path)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate.path))
+    with SesServer(certificate.server_context()) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", server.url)
+        client = provider()
+        assert client.send(mail()) == Accepted("ses-1")
+        assert client.send(mail()) == Accepted("ses-1")
+        assert (len(server.callers), len(server.requests)) == (1, 2)
+
+
+def test_a_lost_answer_is_unknown_and_each_attempt_is_one_request(
+    server: SesServer, provider: Make
+) -> None:
     """SES-08: a provider that loses each first answer sees one request per attempt."""
     client = provider()
     messages = [uuid4() for _ in range(5)]
@@ -347,13 +438,17 @@ def test_a_lost_answer_is_unknown_and_each_attempt_is_one_request(server: SesSer
     assert asked == [(str(message_id), str(n)) for message_id in messages for n in (1, 2)]
 
 
-def test_an_answer_that_never_comes_is_unknown_after_the_read_timeout(server: SesServer) -> None:
+def test_an_answer_that_never_comes_is_unknown_after_the_read_timeout(
+    server: SesServer, provider: Make
+) -> None:
     server.plan.append(STALLED)
     assert provider(HASTY).send(mail()) == Unknown("read_timeout")
     assert len(server.requests) == 1
 
 
-def test_nobody_at_the_endpoint_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_at_the_endpoint_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch, provider: Make
+) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", f"http://127.0.0.1:{unused.getsockname()[1]}")
@@ -361,7 +456,7 @@ def test_nobody_at_the_endpoint_is_unreachable(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_nobody_at_the_proxy_is_unreachable(
-    server: SesServer, monkeypatch: pytest.MonkeyPatch
+    server: SesServer, monkeypatch: pytest.MonkeyPatch, provider: Make
 ) -> None:
     monkeypatch.setenv("no_proxy", "")
     with socket.socket() as unused:
@@ -372,7 +467,7 @@ def test_nobody_at_the_proxy_is_unreachable(
 
 
 def test_a_connection_that_is_never_taken_up_is_unreachable(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, provider: Make
 ) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -390,7 +485,7 @@ def test_a_connection_that_is_never_taken_up_is_unreachable(
 
 
 def test_a_server_without_a_trusted_certificate_gets_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, provider: Make
 ) -> None:
     with SesServer(Certificate(tmp_path).server_context()) as impostor:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", impostor.url)
@@ -399,7 +494,7 @@ def test_a_server_without_a_trusted_certificate_gets_nothing(
 
 
 def test_a_server_that_speaks_no_tls_gets_nothing(
-    server: SesServer, monkeypatch: pytest.MonkeyPatch
+    server: SesServer, monkeypatch: pytest.MonkeyPatch, provider: Make
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", server.url.replace("http:", "https:"))
     assert provider().send(mail()) == Unreachable("tls_failed")
@@ -430,6 +525,7 @@ def test_what_our_own_side_lacks_is_not_the_message_s_fault(
     unset: list[str],
     given_: dict[str, str],
     outcome: Outcome,
+    provider: Make,
 ) -> None:
     for name in unset:
         monkeypatch.delenv(name)
@@ -440,7 +536,7 @@ def test_what_our_own_side_lacks_is_not_the_message_s_fault(
 
 
 def test_a_client_that_could_not_be_made_is_made_for_a_later_mail(
-    server: SesServer, monkeypatch: pytest.MonkeyPatch
+    server: SesServer, monkeypatch: pytest.MonkeyPatch, provider: Make
 ) -> None:
     client = provider()
     monkeypatch.delenv("AWS_DEFAULT_REGION")
@@ -449,7 +545,9 @@ def test_a_client_that_could_not_be_made_is_made_for_a_later_mail(
     assert client.send(mail()) == Accepted("ses-1")
 
 
-def test_a_request_that_the_sdk_refuses_is_this_message_s_fault(server: SesServer) -> None:
+def test_a_request_that_the_sdk_refuses_is_this_message_s_fault(
+    server: SesServer, provider: Make
+) -> None:
     wrong: dict[str, str] = {"retries": 3}  # type: ignore[dict-item]
     assert provider().send(replace(mail(), tags=wrong)) == Rejected(
         "invalid_request", is_answer=False
@@ -457,7 +555,9 @@ def test_a_request_that_the_sdk_refuses_is_this_message_s_fault(server: SesServe
     assert server.requests == []
 
 
-def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(server: SesServer) -> None:
+def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(
+    server: SesServer, provider: Make
+) -> None:
     """SES-06."""
     client = provider()
     largest = replace(mail(), content=b"x" * ses.LARGEST)
@@ -467,20 +567,26 @@ def test_a_mail_that_ses_would_refuse_for_its_size_is_not_uploaded(server: SesSe
     assert client.send(largest) == Accepted("ses-1")
 
 
+@functools.cache
+def large_mail(megabytes: float) -> OutgoingMail:
+    """Made once for both ways: base64 of so much takes a second."""
+    large = Attachment("large.bin", "application/octet-stream", bytes(int(megabytes * 2**20)))
+    return mail(attachment=large)
+
+
 @pytest.mark.parametrize(
     ("megabytes", "outcome"),
     [(29.0, Accepted("ses-1")), (29.3, Rejected("too_large", is_answer=False))],
 )
 def test_an_attachment_counts_as_large_as_base64_makes_it(
-    server: SesServer, megabytes: float, outcome: Outcome
+    server: SesServer, megabytes: float, outcome: Outcome, provider: Make
 ) -> None:
     """SES-06: 40 MB of mail hold 29.2 MB of file."""
-    large = Attachment("large.bin", "application/octet-stream", bytes(int(megabytes * 2**20)))
-    assert provider().send(mail(attachment=large)) == outcome
+    assert provider().send(large_mail(megabytes)) == outcome
     assert len(server.requests) == (outcome == Accepted("ses-1"))
 
 
-def test_threads_share_one_client_made_at_the_first_mail(server: SesServer) -> None:
+def test_threads_share_one_client_made_at_the_first_mail(server: SesServer, provider: Make) -> None:
     client = provider()
     gate = threading.Barrier(4)
     sent = [mail() for _ in range(12)]
@@ -498,7 +604,7 @@ def test_threads_share_one_client_made_at_the_first_mail(server: SesServer) -> N
 
 
 def test_the_provider_s_text_reaches_no_log(
-    server: SesServer, caplog: pytest.LogCaptureFixture
+    server: SesServer, caplog: pytest.LogCaptureFixture, provider: Make
 ) -> None:
     """RET-05."""
     server.plan.append(refusal(400, "MessageRejected", UNVERIFIED + "ada@example.com"))
@@ -507,7 +613,9 @@ def test_the_provider_s_text_reaches_no_log(
     assert "ada" not in caplog.text
 
 
-def test_an_emulated_ses_gives_the_whole_mime_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulated_ses_gives_the_whole_mime_back(
+    monkeypatch: pytest.MonkeyPatch, provider: Make
+) -> None:
     emulator = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     emulator.start()
     try:
@@ -515,7 +623,7 @@ def test_an_emulated_ses_gives_the_whole_mime_back(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", f"http://{host}:{port}")
         boto3.client("sesv2").create_email_identity(EmailIdentity="mail.example.com")
         sent = mail()
-        outcome = SesProvider(PATIENT, configuration_set=None, connections=1).send(sent)
+        outcome = provider(configuration_set=None).send(sent)
         assert isinstance(outcome, Accepted)
         (kept,) = [
             message
@@ -580,7 +688,7 @@ def test_an_account_that_tells_no_rate_is_not_asked_twice_and_may_tell_later(
 
 
 def test_getting_ready_makes_the_client_and_asks_nothing(
-    server: SesServer, monkeypatch: pytest.MonkeyPatch
+    server: SesServer, monkeypatch: pytest.MonkeyPatch, provider: Make
 ) -> None:
     ready = provider()
     ready.get_ready()
@@ -591,7 +699,7 @@ def test_getting_ready_makes_the_client_and_asks_nothing(
 
 
 def test_what_keeps_the_client_from_being_made_is_met_by_the_mail(
-    server: SesServer, monkeypatch: pytest.MonkeyPatch
+    server: SesServer, monkeypatch: pytest.MonkeyPatch, provider: Make
 ) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     unready = provider()

@@ -31,6 +31,7 @@ _LONGEST_NAME = 128
 _HIGHEST_LIMIT = 1_000_000
 _STAGES = ("local", "dev", "staging", "prod")
 _PROVIDERS = ("ses", "smtp", "resend")
+_SES_CLIENTS = ("signed", "boto3")
 _SWITCH = ("on", "off")
 _SMTP_SECURITY = ("none", "starttls", "tls")
 # Links are made by appending to it: no login, query or fragment.
@@ -120,6 +121,7 @@ class Settings:
     allowed_senders: frozenset[str]
     mail_provider: str
     ses_configuration_set: str | None
+    ses_client: str
     smtp: Smtp | None
     resend: Resend | None
     attachments_bucket: str
@@ -307,6 +309,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         from_name=read.name("FROM_NAME"),
         mail_provider=provider,
         ses_configuration_set=read.optional("SES_CONFIGURATION_SET"),
+        ses_client=read.choice("SES_CLIENT", _SES_CLIENTS, "signed"),
         smtp=_read_smtp(read) if provider == "smtp" else None,
         resend=_read_resend(read, stage=stage) if provider == "resend" else None,
         attachments_bucket=read.text("ATTACHMENTS_BUCKET"),
@@ -338,3 +341,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 def settings() -> Settings:
     """The settings of this process, read once."""
     return read_settings(os.environ)
+
+
+def platform_variable(name: str) -> str | None:
+    """A variable that AWS or its SDK reads too, as it stands now; no setting of ours."""
+    return os.environ.get(name) or None

@@ -74,4 +74,5 @@ def choose(settings: Settings) -> Provider:
         settings.times,
         configuration_set=settings.ses_configuration_set,
         connections=settings.send_slots,
+        signs=settings.ses_client == "signed",
     )
