@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
+.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test bench bench-quick setup-peers bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
@@ -30,6 +30,15 @@ dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=o
 
 test: setup  ## run the tests (ARGS for pytest)
 	@$(BIN)/python -m pytest $(MEASURE) $(ARGS)
+
+setup-peers: setup  ## make .venv-peers with the queues that the bench compares
+	@$(PYTHON) local/bootstrap.py --environment peers
+
+bench: setup-peers  ## measure all and write docs/performance.md (under 15 minutes on two quiet cores; ARGS)
+	@$(RUN) -m bench $(ARGS)
+
+bench-quick: setup  ## the same without the peers and the long cases; under 90 seconds, prints only
+	@$(RUN) -m bench --quick $(ARGS)
 
 bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep
 	@$(RUN) -m bench.doorbell

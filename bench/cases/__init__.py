@@ -1,6 +1,41 @@
 """What is measured, a module for each question.
 
-    draining   one run of one queue: seconds, processor time, commits, WAL
-    queues     the queues in turn
-    limits     what PostgreSQL itself does when pgbench asks for the same writes
+draining    one run of one queue: seconds, processor time, commits, WAL
+queues      the queues in turn
+limits      what PostgreSQL itself does when pgbench asks for the same writes
+enqueueing  asking for mail against a bare INSERT
+claiming    claims behind a history, under an old snapshot, beside far-future rows
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.cases import claiming, enqueueing, queues
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.measuring.cluster import Cluster
+    from bench.measuring.findings import Finding, Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question. in_quick: the quick form asks it too."""
+
+    measure: Callable[[Cluster, Scale], Finding]
+    in_quick: bool = False
+    wants_peers: bool = False
+
+
+CASES = {
+    "queue": Case(queues.no_op, in_quick=True, wants_peers=True),
+    "queue40k": Case(queues.no_op_many, wants_peers=True),
+    "latency50": Case(queues.slow_provider, in_quick=True, wants_peers=True),
+    "enqueue": Case(enqueueing.enqueueing, in_quick=True),
+    "history": Case(claiming.history, in_quick=True),
+    "far-future": Case(claiming.far_future, in_quick=True),
+    "old-snapshot": Case(claiming.old_snapshot, in_quick=True),
+}

@@ -90,7 +90,9 @@ class Claimer:
         claims = [message.claim for message in messages]
         outbox.authorize(self.connection, [outbox.Asked(claim, ()) for claim in claims], _TERMS)
         settlements = [
-            Settlement(claim, "sent", "accepted", provider_message_id=f"0100018f-{claim.message_id}")
+            Settlement(
+                claim, "sent", "accepted", provider_message_id=f"0100018f-{claim.message_id}"
+            )
             for claim in claims
         ]
         outbox.record(self.connection, settlements)

@@ -1,4 +1,4 @@
-"""One run: a full queue, a worker, and the time until the last message is finished and committed."""
+"""One run: a full queue, a worker, and the time until the last message's end is committed."""
 
 from __future__ import annotations
 

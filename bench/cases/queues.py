@@ -132,7 +132,7 @@ def _table(runs: dict[str, list[Run]]) -> Table:
             (
                 name,
                 spread(figure(_rates(several))),
-                spread(worker) if worker.median else "–",
+                spread(worker) if worker.median else "-",
                 spread(figure([run.server_processor for run in several])),
                 number(figure([run.commits for run in several]).median),
                 number(figure([run.wal for run in several]).median),

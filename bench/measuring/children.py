@@ -1,9 +1,9 @@
 """A worker in a process of its own: it says when it is ready, starts when told, says what it did.
 
-    worker -> `{"ready": ...}`      everything is imported and connected
-    bench  -> a line                the clock starts
-    worker -> `{"done": ...}`       every message is handed out, or, of ours, recorded
-    bench  -> end of file           end
+worker -> `{"ready": ...}`      everything is imported and connected
+bench  -> a line                the clock starts
+worker -> `{"done": ...}`       every message is handed out, or, of ours, recorded
+bench  -> end of file           end
 """
 
 from __future__ import annotations

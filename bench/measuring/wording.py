@@ -25,4 +25,4 @@ def spread(figure: Figure) -> str:
     """The median, and the range if there is one."""
     if figure.low == figure.high:
         return number(figure.median)
-    return f"{number(figure.median)} ({number(figure.low)}–{number(figure.high)})"
+    return f"{number(figure.median)} ({number(figure.low)} to {number(figure.high)})"

@@ -55,7 +55,7 @@ def deployed(login: Mapping[str, str] | None = None, **variables: str) -> None:
         "keys": json.dumps(KEYS),
         "pepper": PEPPER,
     }
-    store = SecretsProvider(boto3_client=_Secrets(texts))  # type: ignore[arg-type]
+    store = SecretsProvider(boto3_client=_Secrets(texts))
     secret_store.provider = lambda: store  # type: ignore[assignment]
 
 

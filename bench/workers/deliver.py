@@ -25,19 +25,19 @@ def main() -> None:
     """Be ready, deliver what is due, say what was done."""
     line, asked = arranging.Line(), arranging.given()
     arranging.deployed(SEND_SLOTS=str(asked["slots"]), **asked.get("variables", {}))
+    from bench.workers import standing  # noqa: PLC0415
     from postlease import config, delivery, providers, rendering  # noqa: PLC0415
     from postlease.database import Database  # noqa: PLC0415
 
-    from bench.workers import standing  # noqa: PLC0415
-
     settings = config.settings()
     rendering.templates()
+    replaced: Any = delivery
     if asked["case"] == "bytes":
-        delivery.Preparer = standing.GivenBytes  # type: ignore[misc,assignment]
+        replaced.Preparer = standing.GivenBytes
     provider = (
         providers.choose(settings) if asked["case"] == "ses" else standing.Silent(asked["seconds"])
     )
-    delivery.providers = SimpleNamespace(choose=lambda _: provider)  # type: ignore[assignment]
+    replaced.providers = SimpleNamespace(choose=lambda _: provider)
     claims, writes = (Database(lambda *, refresh: asked["url"]) for _ in range(2))  # noqa: ARG005
     claims.connection()
     writes.connection()
@@ -72,14 +72,15 @@ def profiled(path: str | None) -> Iterator[None]:
         profiles.append(profile)
         profile.runcall(run, thread)
 
-    threading.Thread.run = profiled_run  # type: ignore[method-assign]
+    threads: Any = threading.Thread
+    threads.run = profiled_run
     own = cProfile.Profile(time.thread_time)
     try:
         own.runcall(lambda: None)
         with own:
             yield
     finally:
-        threading.Thread.run = run  # type: ignore[method-assign]
+        threads.run = run
         for number, profile in enumerate([own, *profiles]):
             with contextlib.suppress(TypeError):  # a thread that did nothing
                 profile.dump_stats(f"{path}.{number}")

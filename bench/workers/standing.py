@@ -1,4 +1,4 @@
-"""What stands in where a case leaves a part out: bytes that are there already, a silent provider."""
+"""What stands in where a case leaves a part out: bytes that are given, a silent provider."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from bench.workers.arranging import PEPPER
 from postlease import suppression, tokens
 from postlease.delivery.preparing import PreparedMail
 from postlease.model import Accepted, Envelope, OutgoingMail
 from postlease.outbox import Addressee, Asked
-
-from bench.workers.arranging import PEPPER
 
 if TYPE_CHECKING:
     from postlease.config import Settings
     from postlease.model import ClaimedMessage, Outcome
     from postlease.rendering import Templates
 
-CONTENT = b"Subject: given\r\n\r\n" + b"<p>Three kilobytes, as a mail of both parts has.</p>\r\n" * 60
+CONTENT = (
+    b"Subject: given\r\n\r\n" + b"<p>Three kilobytes, as a mail of both parts has.</p>\r\n" * 60
+)
 
 
 class GivenBytes:

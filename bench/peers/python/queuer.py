@@ -37,7 +37,9 @@ async def drain(pool: asyncpg.Pool) -> None:
             await asyncio.sleep(line.SECONDS)
 
     line.ready()
-    limits = {"batch_size": 25, "max_concurrent_tasks": 100} if line.SECONDS else {"batch_size": 500}
+    limits = (
+        {"batch_size": 25, "max_concurrent_tasks": 100} if line.SECONDS else {"batch_size": 500}
+    )
     await queue.run(mode=QueueExecutionMode.drain, **limits)
     line.done()
 
