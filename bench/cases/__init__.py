@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.cases import claiming, enqueueing, queues
+from bench.cases import claiming, composing, enqueueing, queues, sending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,9 @@ CASES = {
     "queue": Case(queues.no_op, in_quick=True, wants_peers=True),
     "queue40k": Case(queues.no_op_many, wants_peers=True),
     "latency50": Case(queues.slow_provider, in_quick=True, wants_peers=True),
+    "mime": Case(composing.composing, in_quick=True),
+    "full": Case(sending.full_path, in_quick=True),
+    "ses": Case(sending.ses, in_quick=True),
     "enqueue": Case(enqueueing.enqueueing, in_quick=True),
     "history": Case(claiming.history, in_quick=True),
     "far-future": Case(claiming.far_future, in_quick=True),

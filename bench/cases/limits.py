@@ -86,9 +86,7 @@ def limit(cluster: Cluster, messages: int, clients: int) -> Run:
             check=False,
         )
         after = cluster.read(home.owner)
-    found = re.search(
-        r"^tps = ([0-9.]+) \(without initial connection time\)", ended.stdout, re.MULTILINE
-    )
+    found = re.search(r"^tps = ([0-9.]+) \(without initial", ended.stdout, re.MULTILINE)
     [left] = cluster.row(home.owner, LEFT)
     if ended.returncode or not found or left:
         raise ChildError(f"pgbench: {left} messages left\n{ended.stdout}{ended.stderr}")

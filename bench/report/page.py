@@ -76,7 +76,8 @@ def _where(
         (
             f"{machine['measured_at']}, {seconds / 60:.0f} minutes on {machine['cores']} cores of"
             f" {machine['processor']}, {machine['memory_gb']} GB, {machine['system']}, kernel"
-            f" {machine['kernel']}, Python {machine['python']}; load at the start {machine['load']}.\n"
+            f" {machine['kernel']}, Python {machine['python']}; load at the start"
+            f" {machine['load']}.\n"
         ),
         "| what | version | settings |",
         "|---|---|---|",
