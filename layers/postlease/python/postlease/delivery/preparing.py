@@ -58,12 +58,17 @@ class PreparedMail:
 
 
 class Preparer:
-    """Turns claimed messages into mails with one deployment's settings and templates."""
+    """Turns claimed messages into mails with one deployment's settings and templates.
+
+    A run has one: it reads each secret once, and the key ring again for a key that is not in it.
+    """
 
     def __init__(self, settings: Settings, templates: Templates) -> None:
         self._settings = settings
         self._templates = templates
         self._asks_again_at = -math.inf
+        self._ring: tokens.KeyRing | None = None
+        self._pepper: bytes | None = None
 
     def storage_is_silent(self) -> bool:
         """Whether the storage kept a message waiting a moment ago."""
@@ -149,16 +154,22 @@ class Preparer:
         return sender
 
     def _ring_with(self, key_id: str) -> tokens.KeyRing:
-        ring = self._key_ring(refresh=False)
+        ring = self._ring or self._key_ring(refresh=False)
         # A rotation may be younger than our copy of the secret: look once more.
-        return ring if key_id in ring.keys else self._key_ring(refresh=True)
+        if key_id not in ring.keys:
+            ring = self._key_ring(refresh=True)
+        self._ring = ring
+        return ring
 
     def _key_ring(self, *, refresh: bool) -> tokens.KeyRing:
         arn = self._settings.token_keys_secret_arn
         return tokens.KeyRing.from_secret(secret_store.read_json(arn, refresh=refresh))
 
     def _digests(self, envelope: Envelope) -> dict[str, bytes]:
-        pepper = tokens.pepper(secret_store.read_text(self._settings.pepper_secret_arn))
+        pepper = self._pepper
+        if pepper is None:
+            text = secret_store.read_text(self._settings.pepper_secret_arn)
+            pepper = self._pepper = tokens.pepper(text)
         return {address: suppression.digest(pepper, address) for address in envelope.recipients}
 
 
