@@ -146,8 +146,8 @@ def _compared(definition: FunctionDefinition, keeper: Keeper, folder: Path, log:
     imports = "".join(f"import {name}\n" for name in third_party(definition))
     variants = (
         definition,
-        _instead(definition, folder / f"{definition.name}-libraries", imports + _HANDLER),
-        _instead(definition, folder / f"{definition.name}-nothing", _HANDLER),
+        instead(definition, folder / f"{definition.name}-libraries", imports + _HANDLER),
+        instead(definition, folder / f"{definition.name}-nothing", _HANDLER),
     )
     starts: list[list[Start]] = [[] for _ in variants]
     for _ in range(STARTS + 1):
@@ -160,7 +160,8 @@ def _compared(definition: FunctionDefinition, keeper: Keeper, folder: Path, log:
     return f"| {definition.name} | {medians} | {init / libraries:.2f} | {mine / theirs:.2f} |"
 
 
-def _instead(definition: FunctionDefinition, root: Path, text: str) -> FunctionDefinition:
+def instead(definition: FunctionDefinition, root: Path, text: str) -> FunctionDefinition:
+    """definition with a handler of that text, made in the new folder root."""
     root.mkdir()
     (root / "app.py").write_text(text)
     return dataclasses.replace(definition, root=root)

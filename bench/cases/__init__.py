@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.cases import claiming, composing, enqueueing, queues, sending
+from bench.cases import claiming, composing, enqueueing, queues, scaling, sending, starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,4 +41,7 @@ CASES = {
     "history": Case(claiming.history, in_quick=True),
     "far-future": Case(claiming.far_future, in_quick=True),
     "old-snapshot": Case(claiming.old_snapshot, in_quick=True),
+    "workers": Case(scaling.workers),
+    "memory": Case(scaling.memory),
+    "cold-starts": Case(starting.cold_starts),
 }
