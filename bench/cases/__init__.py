@@ -12,7 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.cases import claiming, composing, enqueueing, queues, scaling, sending, starting
+from bench.cases import (
+    claiming,
+    composing,
+    enqueueing,
+    queues,
+    scaling,
+    sending,
+    signing_up,
+    starting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +50,8 @@ CASES = {
     "history": Case(claiming.history, in_quick=True),
     "far-future": Case(claiming.far_future, in_quick=True),
     "old-snapshot": Case(claiming.old_snapshot, in_quick=True),
+    "sign-up": Case(signing_up.in_process, in_quick=True),
+    "overload": Case(signing_up.overload),
     "workers": Case(scaling.workers),
     "memory": Case(scaling.memory),
     "cold-starts": Case(starting.cold_starts),
