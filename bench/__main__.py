@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.cases import CASES
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="under 90 seconds, without peers")
     parser.add_argument("--only", default="", help=f"of {', '.join(CASES)}; nothing is written")
+    parser.add_argument("--turns", type=int, help="how often each queue runs; 3 unless quick")
     given = parser.parse_args(arguments)
     names = [name for name in given.only.split(",") if name] or [
         name for name, case in CASES.items() if case.in_quick or not given.quick
@@ -45,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := set(names) - set(CASES):
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     scale = QUICK if given.quick else FULL
-    about = machine.describe()
+    scale = replace(scale, turns=given.turns or scale.turns)
+    about = machine.describe() | {"turns": scale.turns}
     versions: dict[str, str] = {}
     findings: list[Finding] = []
     failures: dict[str, str] = {}

@@ -132,8 +132,9 @@ def overload(cluster: Cluster, scale: Scale) -> Finding:
         f"Through the local gateway, functions in processes of their own, doorbell off: {CALLERS}"
         f" callers one after the other, then {OVERLOAD} times their rate for"
         f" {OVERLOAD_SECONDS:.0f} s, a connection each. Of the accepted every mail was found in the"
-        f" database. Callers and gateway share the machine with what they measure: what did not come"
-        f" to an answer is the connections' doing ({sum(load.odd.values()):,}).",
+        " database. Callers and gateway share the machine with what they measure:"
+        f" {sum(load.odd.values()):,} connections came to no answer within"
+        f" {PATIENCE_SECONDS:.0f} s or were cut.",
         (
             Table(
                 ("load", "asked/s", "202/s", "answers", "p50 ms", "p99 ms"),

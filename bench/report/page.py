@@ -19,8 +19,8 @@ _HEAD = """# Performance
 
 Written by `make bench`; change the bench and not this page. All figures are of one run on one
 machine, and on one PostgreSQL with its default durability (fsync, synchronous_commit and
-full_page_writes on). Figures are medians, with the range of the runs in brackets. What is compared
-ran in turn, so a ratio says more than the two figures that it is made of.
+full_page_writes on). Figures are medians, with the range of the runs in brackets where there were
+several. What is compared ran in turn, so a ratio says more than the two figures that it is made of.
 """
 
 _LAMBDA = """## On a small Lambda
@@ -77,7 +77,7 @@ def _where(
             f"{machine['measured_at']}, {seconds / 60:.0f} minutes on {machine['cores']} cores of"
             f" {machine['processor']}, {machine['memory_gb']} GB, {machine['system']}, kernel"
             f" {machine['kernel']}, Python {machine['python']}; load at the start"
-            f" {machine['load']}.\n"
+            f" {machine['load']}. Each queue ran {machine['turns']} times.\n"
         ),
         "| what | version | settings |",
         "|---|---|---|",

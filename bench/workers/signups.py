@@ -83,7 +83,7 @@ def main() -> None:
             own.append((time.perf_counter() - started) * 1_000)
             recorder.is_on = False
             if answer["statusCode"] != 202:
-                raise RuntimeError(str(answer["statusCode"]))
+                raise RuntimeError(f"{answer['statusCode']} after {recorder.sent[-1:]}")
             bare.append(_again(twin, recorder.sent))
             statements = sum(query not in {BEGIN, COMMIT} for query, _, _ in recorder.sent)
     line.done({"own": own[_WARM_UPS:], "bare": bare[_WARM_UPS:], "statements": statements})
@@ -136,7 +136,8 @@ def _rows(cursor: Any) -> list[Any]:
     if not cursor.description:
         return []
     rows: list[Any] = cursor.fetchall()
-    cursor.scroll(0, mode="absolute")
+    if rows:
+        cursor.scroll(0, mode="absolute")
     return rows
 
 
