@@ -37,7 +37,8 @@ class Recorder:
         """Listen at psycopg's connections from now on."""
         recorder = self
         connection: Any = psycopg.Connection
-        execute, transaction = connection.execute, connection.transaction
+        cursors: Any = psycopg.Cursor
+        execute, transaction = cursors.execute, connection.transaction
 
         def noting_execute(self: Any, query: Any, params: Any = None, **more: Any) -> Any:
             cursor = execute(self, query, params, **more)
@@ -54,7 +55,7 @@ class Recorder:
             if recorder.is_on:
                 recorder.sent.append((COMMIT, None, []))
 
-        connection.execute = noting_execute
+        cursors.execute = noting_execute
         connection.transaction = noting_transaction
 
 
@@ -112,11 +113,22 @@ def _again(twin: psycopg.Connection[Any], sent: list[tuple[Any, Any, list[Any]]]
 
 def _match(then: list[Any], now: list[Any], instead: dict[UUID, UUID]) -> None:
     if len(then) != len(now):
-        raise RuntimeError("the twin answered otherwise")
+        raise RuntimeError(f"the twin answered {now} and not {then}")
     for old, new in zip(then, now, strict=True):
-        for name, value in old.items():
+        for value, other in zip(_values(old), _values(new), strict=True):
             if isinstance(value, UUID):
-                instead[value] = new[name]
+                instead[value] = other
+
+
+def _values(row: Any) -> list[Any]:
+    """A row of whichever kind its cursor makes."""
+    match row:
+        case dict():
+            return list(row.values())
+        case list() | tuple():
+            return list(row)
+        case _:
+            return [row]
 
 
 def _replaced(value: Any, instead: dict[UUID, UUID]) -> Any:
