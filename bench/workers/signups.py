@@ -115,9 +115,8 @@ def _match(then: list[Any], now: list[Any], instead: dict[UUID, UUID]) -> None:
     if len(then) != len(now):
         raise RuntimeError(f"the twin answered {now} and not {then}")
     for old, new in zip(then, now, strict=True):
-        for value, other in zip(_values(old), _values(new), strict=True):
-            if isinstance(value, UUID):
-                instead[value] = other
+        pairs = zip(_values(old), _values(new), strict=True)
+        instead |= {value: other for value, other in pairs if isinstance(value, UUID)}
 
 
 def _values(row: Any) -> list[Any]:
