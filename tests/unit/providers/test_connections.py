@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postlease.model import Unknown, Unreachable
-from postlease.providers import connections
+from postlease.providers import connections, exchanging
 from postlease.providers.connections import Connections, NoAnswerError, NotConnectedError
 from tests.doubles.ses_server import LOST, STALLED, Answer, SesServer
 from tests.doubles.times import HASTY, PATIENT
@@ -34,7 +34,7 @@ def server(running: SesServer) -> SesServer:
     return running
 
 
-def ask(client: Connections, began_at: float | None = None) -> connections.Answer:
+def ask(client: Connections, began_at: float | None = None) -> exchanging.Answer:
     began_at = time.monotonic() if began_at is None else began_at
     return client.ask("POST", "/x", {"Host": "x"}, b'{"EmailTags": []}', began_at=began_at)
 

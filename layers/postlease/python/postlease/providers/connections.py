@@ -1,6 +1,6 @@
 """Kept HTTP connections to one endpoint, shared by all threads that send: one request, one answer.
 
-Spoken with the standard library's client, because each step has its own meaning when it fails:
+Each step has its own meaning when it fails:
 until the request is on its way nothing can have been accepted; from then on only an answer tells.
 No request is ever repeated here, and no redirect followed.
 """
@@ -14,22 +14,21 @@ import ssl
 import threading
 import time
 import weakref
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from postlease.model import Outcome, Unknown, Unreachable
+from postlease.providers import exchanging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from postlease.config import TimeRules
+    from postlease.providers.exchanging import Answer
 
 KEPT_SECONDS = 20.0
 """A connection that was idle for longer is not used again: servers close theirs after some time,
 and what becomes of a request that crosses such an end on its way nobody could tell."""
-
-_LARGEST_ANSWER = 64 * 1024
 
 
 class NotConnectedError(Exception):
@@ -46,15 +45,6 @@ class NoAnswerError(Exception):
     def __init__(self, outcome: Unknown) -> None:
         super().__init__()
         self.outcome = outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back. headers have lower-case names; content is what of it arrived, or fits."""
-
-    status: int
-    headers: Mapping[str, str] = field(repr=False)
-    content: bytes = field(repr=False)
 
 
 class Connections:
@@ -85,12 +75,15 @@ class Connections:
     ) -> Answer:
         """Send one request, once, within connect and read timeout together.
 
-        began_at: the monotonic second from which they count. NotConnectedError, NoAnswerError.
+        began_at: the monotonic second from which they count. NotConnectedError, NoAnswerError, and
+        ValueError before anything leaves, for a header that is none.
         """
         deadline = began_at + self._connect_timeout + self._read_timeout
+        given = {"Host": self._url.netloc, "Accept-Encoding": "identity", **headers}
+        head = exchanging.head(method, target, given, None if body is None else len(body))
         connection = self._take()
         try:
-            return self._exchange(connection, (method, target, body, headers), deadline)
+            return self._exchange(connection, head, body, deadline)
         except TimeoutError:
             outcome = Unknown("read_timeout")
         except OSError:  # http.client's RemoteDisconnected is one too
@@ -145,33 +138,25 @@ class Connections:
     def _exchange(
         self,
         connection: http.client.HTTPConnection,
-        request: tuple[str, str, bytes | None, Mapping[str, str]],
+        head: bytes,
+        body: bytes | None,
         deadline: float,
     ) -> Answer:
         """The request out and its answer in. From here on silence is unknown."""
-        self._wait_at_most(connection, deadline)
-        method, target, body, headers = request
-        connection.request(method, target, body, dict(headers))
-        self._wait_at_most(connection, deadline)
-        answer = connection.getresponse()
-        try:
-            content = answer.read(_LARGEST_ANSWER)
-        except http.client.IncompleteRead as error:
-            content = error.partial
-        # One whose answer was not read to its end cannot be asked again.
-        if answer.isclosed() and connection.sock is not None:
+
+        def wait() -> None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            connection.sock.settimeout(min(left, self._read_timeout))
+
+        answer, is_good = exchanging.ask(connection.sock, head, body, wait)
+        if is_good:
             with self._lock:
                 self.idle.append((connection, time.monotonic()))
         else:
             connection.close()
-        told = {name.lower(): value for name, value in answer.getheaders()}
-        return Answer(answer.status, told, content)
-
-    def _wait_at_most(self, connection: http.client.HTTPConnection, deadline: float) -> None:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        connection.sock.settimeout(min(left, self._read_timeout))
+        return answer
 
 
 @functools.lru_cache(maxsize=4)

@@ -16,12 +16,7 @@ from urllib.parse import urlsplit
 
 from postlease.errors import UnavailableError
 from postlease.model import Accepted, Blocked, Outcome, Rejected, Unknown
-from postlease.providers.connections import (
-    Answer,
-    Connections,
-    NoAnswerError,
-    NotConnectedError,
-)
+from postlease.providers.connections import Connections, NoAnswerError, NotConnectedError
 from postlease.providers.ses_answers import classify
 from postlease.providers.ses_sdk import before_a_call
 from postlease.providers.sigv4 import Signer
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from postlease.config import TimeRules
+    from postlease.providers.exchanging import Answer
     from postlease.providers.ses_account import Account
 
 _SEND = "/v2/email/outbound-emails"
