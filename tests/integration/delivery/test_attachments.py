@@ -224,6 +224,22 @@ def test_a_silent_storage_does_not_hold_the_slots_of_mail_that_needs_nothing_of_
     assert attempts == [1, 1, 0, 0, 0, 0]
 
 
+def test_nobody_else_waits_while_a_message_waits_for_the_storage(
+    sweeps: Sweeps, owner: Connection, bucket: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weighing(owner, bucket, 100, waits=60)
+    weighing(owner, bucket, 0)
+    load, in_time = attachments.load, []
+
+    def slow(*given: Any, **named: Any) -> Any:
+        in_time.append(sweeps.provider.wait_for(lambda counts: counts.requests == 1, seconds=5))
+        return load(*given, **named)
+
+    monkeypatch.setattr(attachments, "load", slow)
+    assert sweeps.run().counts["sent"] == 2
+    assert in_time == [True]
+
+
 def test_named_messages_wait_for_a_silent_storage_and_are_left_to_the_next_ring(
     sweeps: Sweeps, owner: Connection, bucket: Put, environment: Callable[..., None]
 ) -> None:

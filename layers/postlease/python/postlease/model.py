@@ -34,16 +34,14 @@ Purpose: TypeAlias = Literal["verify_email", "reset_password"]
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _EVENT_PREFIX = "evt_"
 _ULID_LENGTH = 26
+_PAIRS = [left + right for left in _CROCKFORD for right in _CROCKFORD]
+_SHIFTS = range(5 * (_ULID_LENGTH - 2), -1, -10)
 
 
 def event_id(message_id: UUID) -> str:
     """The wire form of a message's id: `evt_` and the 26 characters of its ULID form."""
     number = message_id.int
-    digits = []
-    for _ in range(_ULID_LENGTH):
-        number, digit = divmod(number, 32)
-        digits.append(_CROCKFORD[digit])
-    return _EVENT_PREFIX + "".join(reversed(digits))
+    return _EVENT_PREFIX + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def parse_event_id(text: str) -> UUID | None:

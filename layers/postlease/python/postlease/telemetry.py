@@ -7,10 +7,12 @@ the bodies of its requests and answers, which are mails and secrets.
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit
 
 from postlease.model import event_id
@@ -20,8 +22,36 @@ if TYPE_CHECKING:
 
     from postlease.model import ClaimedMessage
 
-logger = Logger(service="postlease", use_rfc3339=True)
-metrics = Metrics(namespace="Postlease", service="postlease")
+_SERVICE = "postlease"
+
+
+class _Lines(LambdaPowertoolsFormatter):
+    """Powertools' lines. Of attempts there is one for each message, and they are made in haste."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON; the same keys in the same order either way."""
+        fields = record.__dict__.get(_FIELDS)
+        if fields is None:
+            return super().format(record)
+        line = {name: value for name, value in self.log_format.items() if value is not None}
+        line["level"] = record.levelname
+        line["location"] = record.funcName
+        line["message"] = record.msg
+        line["timestamp"] = self.formatTime(record)
+        line |= fields
+        if trace := self._get_latest_trace_id():
+            line["xray_trace_id"] = trace
+        return _encode(line)
+
+
+_FIELDS = "fields_of_attempt"
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+logger = Logger(service=_SERVICE, logger_formatter=_Lines(use_rfc3339=True))
+metrics = Metrics(namespace="Postlease", service=_SERVICE)
+
+_plain_logger = logging.getLogger(_SERVICE)
+"""The same logger, without what Powertools does around each call."""
 
 # Lambda's runtime has set the root's level before this module is imported.
 logging.getLogger().setLevel(max(logging.getLogger().level, logging.WARNING))
@@ -42,6 +72,26 @@ def message_fields(message: ClaimedMessage, provider: str) -> dict[str, object]:
         "provider": provider,
         "template": message.template,
     }
+
+
+def attempt_ended(
+    message: ClaimedMessage,
+    provider: str,
+    outcome: str,
+    more: Mapping[str, object],
+    *,
+    warning: bool = False,
+) -> None:
+    """Log what came of one claim, with whatever of more is not None."""
+    level = logging.WARNING if warning else logging.INFO
+    if not _plain_logger.isEnabledFor(level):
+        return
+    fields = {**message_fields(message, provider), "outcome": outcome, **more}
+    record = logging.LogRecord(
+        _SERVICE, level, __file__, 0, "attempt ended", None, None, "attempt_ended"
+    )
+    record.__dict__[_FIELDS] = {name: value for name, value in fields.items() if value is not None}
+    _plain_logger.handle(record)
 
 
 def emit(

@@ -1,13 +1,15 @@
 """Delivery: claim, prepare, authorize, send, record.
 
     draining     the claim loop
-    launching    claimed messages onto threads
+    launching    claimed messages on their way
+    crew         the threads that carry them on
     slots        how many messages are in flight, and bytes of their attachments
     preparing    a claimed message to bytes
     sending      one message's way, up to its settlement
     rates        what providers say about their rate
     gatekeeping  the pace of sending, and what the provider's gate is told
     outcomes     what a result means for its message
+    requests     what is asked of the writer, and who waits for it
     writer       group commit of authorizations and records
     tally        what a run did
 

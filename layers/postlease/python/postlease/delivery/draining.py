@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from postlease import gate, outbox
-from postlease.delivery.launching import Launcher, held
+from postlease.delivery.crew import Crew
+from postlease.delivery.launching import Flight, Launcher, held
 from postlease.delivery.slots import Slots
 from postlease.errors import UnavailableError
 from postlease.telemetry import logger
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from postlease.delivery.gatekeeping import Gatekeeper
     from postlease.delivery.sending import Sender
     from postlease.delivery.tally import Tally
-    from postlease.model import ClaimedMessage, Outcome
+    from postlease.model import ClaimedMessage
 
 _POLL_SECONDS = 1.0
 _SUSPECT_TURN_SECONDS = 10.0
@@ -105,15 +105,15 @@ class Drain:
         sent but a probe, when one is due. UnavailableError if the database is away when lingering
         is over.
         """
-        with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
+        with Crew(self._settings.send_slots) as crew:
             while self._has_time():
                 room = self._room
                 # Room that came back while it looked: what it left may fit now.
-                if self._turn(threads) or self._room != room:
+                if self._turn(crew) or self._room != room:
                     continue
                 if not self._slots.in_flight and not self._lingers():
                     # A last look, so that draining includes the suspects.
-                    if self._suspect_turn(threads, every=0):
+                    if self._suspect_turn(crew, every=0):
                         continue
                     break
                 self._slots.wait(_POLL_SECONDS)
@@ -125,12 +125,12 @@ class Drain:
         of a database, is left in the tally's unseen.
         """
         left = list(dict.fromkeys(ids))
-        with ThreadPoolExecutor(self._settings.send_slots, "send") as threads:
+        with Crew(self._settings.send_slots) as crew:
             while left and self._has_time():
                 slots = self._slots.gather()
                 named, room = left[:slots], self._room
                 try:
-                    started = self._start_named(threads, named, room)
+                    started = self._start_named(crew, named, room)
                 except UnavailableError as error:
                     self._claims.discard()
                     self._tally.count("database_unavailable")
@@ -146,18 +146,18 @@ class Drain:
                     self._slots.wait(_POLL_SECONDS)
         self._tally.unseen.update(left)
 
-    def _turn(self, threads: ThreadPoolExecutor) -> bool:
+    def _turn(self, crew: Crew) -> bool:
         """Claim and start what is due; False if that was nothing."""
         try:
             every = _SUSPECT_TURN_SECONDS if self._slots.in_flight else _POLL_SECONDS
-            if self._suspect_turn(threads, every=every):
+            if self._suspect_turn(crew, every=every):
                 return True
             slots = self._gatekeeper.appetite(self._slots.gather())
             return slots > 0 and (
-                self._held_up_turn(threads)
-                or self._start(threads, slots)
-                or self._plain_turn(threads, slots)
-                or self._probe_turn(threads)
+                self._held_up_turn(crew)
+                or self._start(crew, slots)
+                or self._plain_turn(crew, slots)
+                or self._probe_turn(crew)
             )
         except UnavailableError as error:
             # A restart of the server is over soon; whoever lingers can wait for it.
@@ -168,7 +168,7 @@ class Drain:
                 raise
             return False
 
-    def _suspect_turn(self, threads: ThreadPoolExecutor, *, every: float) -> bool:
+    def _suspect_turn(self, crew: Crew, *, every: float) -> bool:
         """A message that a lost worker held goes alone, so that it can take nobody along."""
         now = time.monotonic()
         if now - self._suspects_at < every:
@@ -178,11 +178,11 @@ class Drain:
             return False
         if not self._slots.drain(_DRAIN_SECONDS):
             return False
-        found = self._start(threads, 1, suspects=True)
+        found = self._start(crew, 1, suspects=True)
         self._slots.drain()
         return found
 
-    def _probe_turn(self, threads: ThreadPoolExecutor) -> bool:
+    def _probe_turn(self, crew: Crew) -> bool:
         """One message through a closed gate, alone, if it is time; False if it is not.
 
         A message that comes to no call answers nothing: then the next one is tried.
@@ -201,12 +201,13 @@ class Drain:
             message = outbox.claim_probe(connection, self._claimant(), avoid=probe.avoid)
             if message is None:
                 break
-            [flight] = self._launch(threads, [message], asked_at)
-            if flight.result() is not None:
+            [flight] = self._launch(crew, [message], asked_at)
+            self._slots.drain()
+            if flight.outcome is not None:
                 return True
         return False
 
-    def _held_up_turn(self, threads: ThreadPoolExecutor) -> bool:
+    def _held_up_turn(self, crew: Crew) -> bool:
         """What waits longest for room gets it before anything else that needs some."""
         room = self._room
         if self._look_at is not None and time.monotonic() >= self._look_at:
@@ -215,29 +216,29 @@ class Drain:
         if not self._held_up or not room.takes(self._held_up.size) or not self._has_time():
             return False
         message_id, self._held_up = self._held_up.message_id, None
-        return bool(self._start_named(threads, [message_id], room))
+        return bool(self._start_named(crew, [message_id], room))
 
-    def _plain_turn(self, threads: ThreadPoolExecutor, slots: int) -> bool:
+    def _plain_turn(self, crew: Crew, slots: int) -> bool:
         """What has no attachments does not wait behind those that wait for room.
 
         A look in vain may have read past all of them: the next is a second later.
         """
         if self._room.alone or time.monotonic() < self._plain_at:
             return False
-        if self._start(threads, slots, plain=True):
+        if self._start(crew, slots, plain=True):
             return True
         self._plain_at = time.monotonic() + _POLL_SECONDS
         return False
 
     def _start(
         self,
-        threads: ThreadPoolExecutor,
+        crew: Crew,
         slots: int,
         *,
         suspects: bool = False,
         plain: bool = False,
     ) -> bool:
-        """Claim up to slots messages and put each on a thread; False if nothing was claimed."""
+        """Claim up to slots messages and send each on its way; False if nothing was claimed."""
         if not self._has_time():
             return False
         asked_at = time.monotonic()
@@ -250,24 +251,24 @@ class Drain:
             suspects=suspects,
             plain=plain,
         )
-        self._launch(threads, messages, asked_at)
+        self._launch(crew, messages, asked_at)
         return bool(messages)
 
     def _start_named(
-        self, threads: ThreadPoolExecutor, ids: Sequence[UUID], room: outbox.Room
+        self, crew: Crew, ids: Sequence[UUID], room: outbox.Room
     ) -> list[ClaimedMessage]:
-        """Claim those of ids that are due and that there is room for, and put each on a thread."""
+        """Claim those of ids that are due and that there is room for, and send each on its way."""
         asked_at = time.monotonic()
         messages = outbox.claim_named(self._claims.connection(), self._claimant(), ids, room)
-        self._launch(threads, messages, asked_at)
+        self._launch(crew, messages, asked_at)
         return messages
 
     def _launch(
-        self, threads: ThreadPoolExecutor, messages: Sequence[ClaimedMessage], asked_at: float
-    ) -> list[Future[Outcome | None]]:
+        self, crew: Crew, messages: Sequence[ClaimedMessage], asked_at: float
+    ) -> list[Flight]:
         if self._look_at is None and any(map(held, messages)):
             self._look_at = asked_at + _HELD_UP_SECONDS
-        return self._launcher.launch(threads, messages, asked_at)
+        return self._launcher.launch(crew, messages, asked_at)
 
     @property
     def _room(self) -> outbox.Room:

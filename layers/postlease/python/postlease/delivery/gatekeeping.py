@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from postlease import gate
+from postlease.delivery.crew import elsewhere
 from postlease.delivery.rates import told_rate
 from postlease.errors import PostleaseError, UnavailableError
 from postlease.model import Blocked, Rejected, Throttled, Unknown, Unreachable
@@ -211,7 +212,8 @@ class Gatekeeper:
         self, message: ClaimedMessage, call: Callable[[Connection], _Answer], *, until: float
     ) -> _Answer:
         until = min(until, time.monotonic() + _ASK_SECONDS)
-        return self._writer.ask_gate(message.claim, call, until=until)
+        with elsewhere():
+            return self._writer.ask_gate(message.claim, call, until=until)
 
     def _is_due(self) -> bool:
         """Whether an ordinary answer is to be told now; then the next second's is not."""
@@ -267,7 +269,10 @@ def _paced(claimed_at: float, starts_at: float, span: float) -> Turn:
 
 
 def _sleep_until(moment: float) -> None:
-    time.sleep(max(moment - time.monotonic(), 0))
+    left = moment - time.monotonic()
+    if left > 0:
+        with elsewhere():
+            time.sleep(left)
 
 
 def _fitting(messages: Sequence[ClaimedMessage], recipients: float) -> list[ClaimedMessage]:

@@ -1,7 +1,8 @@
-"""Claimed messages onto threads: each with its deadline and its turn, counted while it flies."""
+"""Claimed messages on their way: each with its deadline and its turn, counted while it flies."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postlease.delivery.gatekeeping import NEVER
@@ -10,14 +11,21 @@ from postlease.telemetry import logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
 
     from postlease.config import TimeRules
     from postlease.database import Database
+    from postlease.delivery.crew import Crew
     from postlease.delivery.gatekeeping import Gatekeeper, Turn
     from postlease.delivery.slots import Slots
     from postlease.delivery.tally import Tally
     from postlease.model import ClaimedMessage, Outcome
+
+
+@dataclass(slots=True)
+class Flight:
+    """What came of a message's call; None until then, and if there was no call."""
+
+    outcome: Outcome | None = None
 
 
 class Launcher:
@@ -46,17 +54,21 @@ class Launcher:
         self._ends_at = ends_at
 
     def launch(
-        self, threads: ThreadPoolExecutor, messages: Sequence[ClaimedMessage], asked_at: float
-    ) -> list[Future[Outcome | None]]:
-        """Put each message on a thread of its own. asked_at: the monotonic second of the claim."""
+        self, crew: Crew, messages: Sequence[ClaimedMessage], asked_at: float
+    ) -> list[Flight]:
+        """Send each message on its way. asked_at: the monotonic second of the claim."""
         deadline = Deadline(asked_at + self._times.lease.total_seconds(), self._ends_at)
         self._slots.take(len(messages), sum(map(held, messages)))
         self._tally.count("claimed", len(messages))
         turns = self._turns(messages, deadline, asked_at)
-        return [
-            threads.submit(self._fly, message, deadline, turn)
-            for message, turn in zip(messages, turns, strict=True)
-        ]
+        flights = [Flight() for _ in messages]
+        crew.begin(
+            [
+                self._fly(flight, message, deadline, turn)
+                for flight, message, turn in zip(flights, messages, turns, strict=True)
+            ]
+        )
+        return flights
 
     def _turns(
         self, messages: Sequence[ClaimedMessage], deadline: Deadline, asked_at: float
@@ -74,9 +86,11 @@ class Launcher:
             self._gatekeeper.stand_off()
             return [NEVER for _ in messages]
 
-    def _fly(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
+    async def _fly(
+        self, flight: Flight, message: ClaimedMessage, deadline: Deadline, turn: Turn
+    ) -> None:
         try:
-            return self._sender.send(message, deadline, turn)
+            flight.outcome = await self._sender.sending(message, deadline, turn)
         finally:
             self._slots.give_back(held(message))
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from postlease import addresses, attachments, mime, secret_store, suppression, tokens
+from postlease.delivery.crew import elsewhere
 from postlease.errors import FilenameForbiddenError, SenderNotAllowedError, TemplateError
 from postlease.model import Addressing, Envelope, Mailbox, OutgoingMail
 from postlease.outbox import Addressee, Asked
@@ -136,8 +137,11 @@ class Preparer:
         )
 
     def _loaded(self, message: ClaimedMessage, until: float) -> tuple[Attachment, ...]:
+        if not message.attachments:
+            return ()
         try:
-            return attachments.load(message.attachments, until=until)
+            with elsewhere():
+                return attachments.load(message.attachments, until=until)
         except attachments.SilentError:
             self._asks_again_at = time.monotonic() + _SILENCE_SECONDS
             raise
@@ -163,12 +167,14 @@ class Preparer:
 
     def _key_ring(self, *, refresh: bool) -> tokens.KeyRing:
         arn = self._settings.token_keys_secret_arn
-        return tokens.KeyRing.from_secret(secret_store.read_json(arn, refresh=refresh))
+        with elsewhere():
+            return tokens.KeyRing.from_secret(secret_store.read_json(arn, refresh=refresh))
 
     def _digests(self, envelope: Envelope) -> dict[str, bytes]:
         pepper = self._pepper
         if pepper is None:
-            text = secret_store.read_text(self._settings.pepper_secret_arn)
+            with elsewhere():
+                text = secret_store.read_text(self._settings.pepper_secret_arn)
             pepper = self._pepper = tokens.pepper(text)
         return {address: suppression.digest(pepper, address) for address in envelope.recipients}
 

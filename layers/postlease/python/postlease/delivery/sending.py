@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postlease.delivery import outcomes
+from postlease.delivery.crew import elsewhere
+from postlease.delivery.requests import carried
 from postlease.errors import PostleaseError
 from postlease.model import Blocked, Outcome, Rejected, Settlement, Unknown
-from postlease.telemetry import logger, message_fields
+from postlease.telemetry import attempt_ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,35 +81,45 @@ class Sender:
         return self._preparer.storage_is_silent()
 
     def send(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
+        """Do what `sending` does; the thread waits wherever there is something to wait for."""
+        return carried(self.sending(message, deadline, turn))
+
+    async def sending(
+        self, message: ClaimedMessage, deadline: Deadline, turn: Turn
+    ) -> Outcome | None:
         """Take message as far as its lease and the gate allow, at its turn; never raises.
 
-        Answers the provider's outcome, or None if no call was made.
+        Answers the provider's outcome, or None if no call was made. Awaits requests to the writer
+        alone.
         """
         try:
-            return self._send(message, deadline, turn)
+            return await self._send(message, deadline, turn)
         except Exception as error:  # noqa: BLE001 - one message's trouble never touches another's
             self._log("unexpected", message, {"code": type(error).__name__}, warning=True)
         return None
 
-    def _send(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
+    async def _send(
+        self, message: ClaimedMessage, deadline: Deadline, turn: Turn
+    ) -> Outcome | None:
         latest = deadline.latest_start(self._needed)
         if turn.starts_at > latest:
-            self._settle(message, outcomes.handed_back(message.claim), deadline)
+            await self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
         prepared = self._prepare(message, until=latest)
         if isinstance(prepared, Settlement):
-            self._settle(message, prepared, deadline)
+            await self._settle(message, prepared, deadline)
             return None
         waited = self._gatekeeper.wait_for_turn(message, turn, latest=latest)
         if waited is None:
-            self._settle(message, outcomes.handed_back(message.claim), deadline)
+            await self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
         try:
-            verdict = self._writer.authorize(prepared.asked, until=deadline.lease_ends_at)
+            verdict = await self._writer.authorizing(prepared.asked, until=deadline.lease_ends_at)
         except PostleaseError as error:
             # Perhaps it was written that this may go, but nothing has left: the worker lives, and
             # nobody may take it for one that died over this message.
-            self._settle(message, outcomes.unauthorized(message, error, chance=_chance()), deadline)
+            settlement = outcomes.unauthorized(message, error, chance=_chance())
+            await self._settle(message, settlement, deadline)
             return None
         if verdict is None:
             self._log("lease_lost", message, warning=True)
@@ -120,11 +132,11 @@ class Sender:
         in_turn = self._gatekeeper.take_turn(message, waited, latest=latest)
         if not in_turn or not deadline.has_room(self._needed):
             # The database said go, and then its answer was late: whatever it checked is stale.
-            self._settle(message, outcomes.handed_back(message.claim), deadline)
+            await self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
-        return self._call(message, prepared, prepared.without(verdict.struck), deadline)
+        return await self._call(message, prepared, prepared.without(verdict.struck), deadline)
 
-    def _call(
+    async def _call(
         self,
         message: ClaimedMessage,
         prepared: PreparedMail,
@@ -134,7 +146,8 @@ class Sender:
         self._tally.time_wait(_milliseconds_waited(message, deadline))
         started = time.monotonic()
         try:
-            outcome = self._provider.send(mail)
+            with elsewhere():
+                outcome = self._provider.send(mail)
         except Exception as error:  # noqa: BLE001 - the call may have left, so this is not a failure
             outcome = Unknown(f"unexpected_{type(error).__name__}")
         self._tally.time_send((time.monotonic() - started) * 1000)
@@ -152,7 +165,7 @@ class Sender:
         if settlement is None:
             self._log("unknown", message, {"code": getattr(outcome, "code", None)}, warning=True)
         else:
-            self._settle(message, settlement, deadline)
+            await self._settle(message, settlement, deadline)
         if closing and closing.others_pass:
             # A closing that was this message's own trouble is taken back as of now.
             own_trouble = Rejected("closed the gate")
@@ -177,7 +190,9 @@ class Sender:
                 self._log("unexpected", message, {"code": settlement.code}, warning=True)
             return settlement
 
-    def _settle(self, message: ClaimedMessage, settlement: Settlement, deadline: Deadline) -> None:
+    async def _settle(
+        self, message: ClaimedMessage, settlement: Settlement, deadline: Deadline
+    ) -> None:
         accepted = settlement.status == "sent"
         fields = {
             "code": settlement.code,
@@ -186,7 +201,7 @@ class Sender:
         }
         try:
             # Beyond the lease too: the claim fences it, and nobody knows better.
-            held = self._writer.record(settlement, until=deadline.latest_record)
+            held = await self._writer.recording(settlement, until=deadline.latest_record)
         except PostleaseError:
             held = False
         if not held:
@@ -209,10 +224,7 @@ class Sender:
     ) -> None:
         """Count word, and say it with the message's ids."""
         self._tally.count(word)
-        write = logger.warning if warning else logger.info
-        known = {name: value for name, value in (fields or {}).items() if value is not None}
-        ids = message_fields(message, self._provider.name)
-        write("attempt ended", extra=ids | {"outcome": word} | known)
+        attempt_ended(message, self._provider.name, word, fields or {}, warning=warning)
 
 
 def _chance() -> float:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from postlease import outbox
+from postlease.delivery.requests import Line, Request, answered
 from postlease.errors import DatabaseError, PostleaseError, UnavailableError
 from postlease.model import Settlement
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from postlease.database import Connection, Database
     from postlease.model import Claim
 
-BATCH = 250
-"""Longer arrays cost more than they save: array_position is linear."""
-
 _PAUSE_SECONDS = 0.05
 
 _BUSY = ("40", "55P03", "57014")
@@ -41,70 +37,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(slots=True)
-class _Request(Generic[Item, Result]):
-    """One caller's item.
-
-    until is the monotonic second after which repeating is pointless, ready_at the one before which
-    it is too early. alone: it is written by itself, so that it costs nobody else anything.
-    """
-
-    item: Item
-    claim: Claim
-    until: float
-    ready_at: float = -math.inf
-    alone: bool = False
-    answer: Future[Result] = field(default_factory=Future)
-
-
 @dataclass(frozen=True, slots=True)
 class _GateCall:
     """A statement about the gate, asked for on behalf of one message."""
 
     message_id: UUID
     call: Callable[[Connection], Any]
-
-
-class _Line(Generic[Item, Result]):
-    """Waiting requests of one kind, and how a batch of them is written."""
-
-    def __init__(
-        self,
-        write: Callable[[Connection, list[Item]], Callable[[UUID], Result]],
-        *,
-        longest: int = BATCH,
-    ) -> None:
-        self._waiting: deque[_Request[Item, Result]] = deque()
-        self._longest = longest
-        self.write = write
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, request: _Request[Item, Result]) -> None:
-        self._waiting.append(request)
-
-    @property
-    def ready_at(self) -> float:
-        """The monotonic second from which there is something to take; infinite if nothing waits."""
-        return min((request.ready_at for request in self._waiting), default=math.inf)
-
-    def take(self) -> list[_Request[Item, Result]]:
-        """The next batch. A message stands in it once: its claims cannot be told apart by id."""
-        now = time.monotonic()
-        batch: dict[UUID, _Request[Item, Result]] = {}
-        later: list[_Request[Item, Result]] = []
-        while self._waiting and len(batch) < self._longest:
-            request = self._waiting.popleft()
-            message_id = request.claim.message_id
-            if request.ready_at > now or message_id in batch or (request.alone and batch):
-                later.append(request)
-                continue
-            batch[message_id] = request
-            if request.alone:
-                break
-        self._waiting.extendleft(reversed(later))
-        return list(batch.values())
 
 
 class Writer:
@@ -130,12 +68,12 @@ class Writer:
         def ask_gate(connection: Connection, asked: list[_GateCall]) -> Callable[[UUID], Any]:
             return {one.message_id: one.call(connection) for one in asked}.__getitem__
 
-        self._records = _Line[Settlement, bool](record)
+        self._records = Line[Settlement, bool](self._wake, record)
         # One at a time: a part of a batch that has been done would be done again.
-        self._gate_calls = _Line[_GateCall, Any](ask_gate, longest=1)
-        self._asks = _Line[outbox.Asked, outbox.Verdict | None](authorize)
-        self._lines: tuple[_Line[Any, Any], ...] = (self._records, self._gate_calls, self._asks)
-        self._owed: list[_Line[Any, Any]] = []
+        self._gate_calls = Line[_GateCall, Any](self._wake, ask_gate, longest=1)
+        self._asks = Line[outbox.Asked, outbox.Verdict | None](self._wake, authorize)
+        self._lines: tuple[Line[Any, Any], ...] = (self._records, self._gate_calls, self._asks)
+        self._owed: list[Line[Any, Any]] = []
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def __enter__(self) -> Self:
@@ -154,20 +92,30 @@ class Writer:
             self._wake.notify()
         self._thread.join()
 
+    def authorizing(
+        self, asked: outbox.Asked, *, until: float
+    ) -> Request[outbox.Asked, outbox.Verdict | None]:
+        """What to await, or to wait for, for what `authorize` answers."""
+        return Request(self._asks, asked, asked.claim, until)
+
+    def recording(self, settlement: Settlement, *, until: float) -> Request[Settlement, bool]:
+        """What to await, or to wait for, for what `record` answers."""
+        return Request(self._records, settlement, settlement.claim, until)
+
     def authorize(self, asked: outbox.Asked, *, until: float) -> outbox.Verdict | None:
         """The verdict on one claim, committed; None if the lease was lost.
 
         Raises UnavailableError if the database did not answer until then: the mark may be set,
         but nothing has left.
         """
-        return self._submit(self._asks, _Request(asked, asked.claim, until))
+        return self.authorizing(asked, until=until).wait()
 
     def record(self, settlement: Settlement, *, until: float) -> bool:
         """Whether the settlement stands in the database; False if the lease was lost.
 
         Raises UnavailableError if the database did not answer until then.
         """
-        return self._submit(self._records, _Request(settlement, settlement.claim, until))
+        return self.recording(settlement, until=until).wait()
 
     def ask_gate(
         self, claim: Claim, call: Callable[[Connection], Result], *, until: float
@@ -176,21 +124,15 @@ class Writer:
 
         Raises UnavailableError if the database did not answer until then.
         """
-        asked = _Request[_GateCall, Result](_GateCall(claim.message_id, call), claim, until)
-        answer: Result = self._submit(self._gate_calls, asked)
+        asked = _GateCall(claim.message_id, call)
+        answer: Result = Request(self._gate_calls, asked, claim, until).wait()
         return answer
-
-    def _submit(self, line: _Line[Item, Result], request: _Request[Item, Result]) -> Result:
-        with self._wake:
-            line.put(request)
-            self._wake.notify()
-        return request.answer.result()
 
     def _run(self) -> None:
         while work := self._next():
             self._write(*work)
 
-    def _next(self) -> tuple[_Line[Any, Any], list[_Request[Any, Any]]] | None:
+    def _next(self) -> tuple[Line[Any, Any], list[Request[Any, Any]]] | None:
         """Wait for a batch and take the most urgent line's; None when closed and nothing waits."""
         with self._wake:
             while True:
@@ -206,14 +148,15 @@ class Writer:
                 else:
                     self._wake.wait()
 
-    def _write(self, line: _Line[Item, Result], batch: list[_Request[Item, Result]]) -> None:
+    def _write(self, line: Line[Item, Result], batch: list[Request[Item, Result]]) -> None:
         """Try each request of the batch once: answer it, or put it back for another time.
 
         Nothing is repeated here, so that what cannot be written keeps nobody else waiting.
         """
         try:
             result_of = line.write(self._database.connection(), [r.item for r in batch])
-            results = [result_of(request.claim.message_id) for request in batch]
+            for request in batch:
+                request.result = result_of(request.claim.message_id)
         except UnavailableError as error:
             if not _is_busy(error):
                 self._database.discard()
@@ -225,33 +168,36 @@ class Writer:
             else:
                 known = isinstance(error, PostleaseError)
                 # A driver's own error may quote the row.
-                batch[0].answer.set_exception(error if known else _unexpected(error))
+                batch[0].error = error if known else _unexpected(error)
+                answered(batch)
         else:
-            for request, result in zip(batch, results, strict=True):
-                request.answer.set_result(result)
+            answered(batch)
 
     def _again(
         self,
-        line: _Line[Item, Result],
-        batch: list[_Request[Item, Result]],
+        line: Line[Item, Result],
+        batch: list[Request[Item, Result]],
         error: Exception,
         *,
         alone: bool,
     ) -> None:
         """Put back what still has time; the rest is answered with error."""
         now = time.monotonic()
+        too_late: list[Request[Item, Result]] = []
         with self._wake:
             # A try may have waited for a lock: before it is repeated, everybody else has a turn.
             self._owed = [other for other in self._lines if other is not line]
             for request in batch:
                 if request.until <= now:
-                    request.answer.set_exception(error)
+                    request.error = error
+                    too_late.append(request)
                     continue
                 # What failed among others may be none of its doing: it comes again at once.
                 is_first_time_alone = alone and len(batch) > 1
                 request.ready_at = now if is_first_time_alone else now + _PAUSE_SECONDS
                 request.alone = request.alone or alone
                 line.put(request)
+        answered(too_late)
 
 
 def _is_busy(error: UnavailableError) -> bool:

@@ -4,6 +4,7 @@
     enqueueing   a message is born, or replaced by a newer one
     claiming     pending -> sending, for the holder of a lease
     claimed_rows a claim's rows as values
+    arrays       a batch's columns as PostgreSQL reads them
     floors       how far a run has claimed
     looking      what waits to be claimed
     dispatching  the last check of eligibility, and the mark that the call may leave

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from postlease.model import AttachmentReference, Claim, ClaimedMessage, TokenFacts
@@ -28,13 +29,18 @@ def claimed_message(row: Row, owner: str) -> ClaimedMessage:
         to_addresses=tuple(row["to_addresses"]),
         cc_addresses=tuple(row["cc_addresses"]),
         bcc_addresses=tuple(row["bcc_addresses"]),
-        recipient_names=row["recipient_names"],
+        recipient_names=_object(row["recipient_names"]),
         from_address=row["from_address"],
         reply_to=row["reply_to"],
-        tags=row["tags"],
+        tags=_object(row["tags"]),
         token=_token(row),
         attachments=tuple(_attachment(entry) for entry in row["attachments"] or ()),
     )
+
+
+def _object(text: str | None) -> dict[str, str]:
+    """Most messages say nothing there, which needs no reading."""
+    return json.loads(text) if text else {}
 
 
 def _token(row: Row) -> TokenFacts | None:

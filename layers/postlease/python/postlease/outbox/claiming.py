@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease.database import translated_errors
+from postlease.outbox import arrays
 from postlease.outbox.claimed_rows import claimed_message
 from postlease.outbox.floors import Floors
 
@@ -114,7 +115,8 @@ _TAKE: LiteralString = """, claimed AS (
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters::text AS parameters,
        c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.recipient_names, c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        c.attempt_count - c.refunded_count AS counted_attempts,
@@ -241,7 +243,7 @@ def claim_named(
     parameters = {
         **claimant.parameters(),
         **room.parameters(),
-        "ids": list(ids),
+        "ids": arrays.uuids(ids),
         "slots": len(ids),
     }
     return _run(connection, CLAIM_NAMED, claimant, parameters)
@@ -257,5 +259,5 @@ def _run(
         rows = connection.execute(statement, parameters).fetchall()
     messages = [claimed_message(row, claimant.owner) for row in rows]
     # RETURNING has no order of its own.
-    messages.sort(key=lambda m: (m.priority, m.available_at, m.claim.message_id))
+    messages.sort(key=lambda m: (m.priority, m.available_at, m.claim.message_id.int))
     return messages

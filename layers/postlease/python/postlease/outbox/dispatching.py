@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, LiteralString, TypeAlias
 
 from postlease.database import translated_errors
+from postlease.outbox import arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,6 +149,9 @@ class Verdict:
     struck: frozenset[bytes] = field(repr=False)
 
 
+_GO = Verdict("go", frozenset())
+
+
 def authorize(connection: Connection, asked: Sequence[Asked], terms: Terms) -> dict[UUID, Verdict]:
     """Settle every claim asked and commit; no message may stand in asked twice.
 
@@ -161,12 +165,12 @@ def authorize(connection: Connection, asked: Sequence[Asked], terms: Terms) -> d
     claims = [entry.claim for entry in asked]
     addressees = [(e.claim.message_id, a) for e in asked for a in e.addressees]
     parameters = {
-        "ids": [claim.message_id for claim in claims],
-        "owners": [claim.owner for claim in claims],
-        "attempts": [claim.attempt for claim in claims],
-        "addressee_ids": [message_id for message_id, _ in addressees],
-        "digests": [addressee.digest for _, addressee in addressees],
-        "is_to": [addressee.is_to for _, addressee in addressees],
+        "ids": arrays.uuids(claim.message_id for claim in claims),
+        "owners": arrays.texts(claim.owner for claim in claims),
+        "attempts": arrays.integers(claim.attempt for claim in claims),
+        "addressee_ids": arrays.uuids(message_id for message_id, _ in addressees),
+        "digests": arrays.octets(addressee.digest for _, addressee in addressees),
+        "is_to": arrays.booleans(addressee.is_to for _, addressee in addressees),
         "provider": terms.provider,
         "keeps_keys": terms.keeps_keys,
         "key_lifetime": KEY_LIFETIME,
@@ -177,4 +181,9 @@ def authorize(connection: Connection, asked: Sequence[Asked], terms: Terms) -> d
     }
     with translated_errors():
         rows = connection.execute(AUTHORIZE, parameters).fetchall()
-    return {row["id"]: Verdict(row["verdict"], frozenset(row["struck"])) for row in rows}
+    return {
+        row["id"]: _GO
+        if row["verdict"] == "go" and not row["struck"]
+        else Verdict(row["verdict"], frozenset(row["struck"]))
+        for row in rows
+    }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease.database import translated_errors
+from postlease.outbox import arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +64,6 @@ WHERE m.id = ANY (%(ids)s::uuid[])
       'outcome', (%(outcomes)s::text[])[array_position(%(ids)s::uuid[], m.id)]))
 """
 
-_AT_ONCE = timedelta(0)
-
 
 def record(connection: Connection, settlements: Sequence[Settlement]) -> frozenset[UUID]:
     """Write each settlement whose claim still holds and commit; answers the messages recorded.
@@ -75,18 +73,18 @@ def record(connection: Connection, settlements: Sequence[Settlement]) -> frozens
     passed on to somebody else and was not touched: stand down.
     """
     parameters = {
-        "ids": [s.claim.message_id for s in settlements],
-        "owners": [s.claim.owner for s in settlements],
-        "attempts": [s.claim.attempt for s in settlements],
-        "statuses": [s.status for s in settlements],
-        "reasons": [s.failure_reason for s in settlements],
-        "refunds": [int(s.refunded) for s in settlements],
-        "closings": [s.closed_gate for s in settlements],
-        "outcomes": [s.outcome for s in settlements],
-        "codes": [s.code for s in settlements],
-        "provider_ids": [s.provider_message_id for s in settlements],
-        "versions": [s.template_version for s in settlements],
-        "delays": [s.delay or _AT_ONCE for s in settlements],
+        "ids": arrays.uuids(s.claim.message_id for s in settlements),
+        "owners": arrays.texts(s.claim.owner for s in settlements),
+        "attempts": arrays.integers(s.claim.attempt for s in settlements),
+        "statuses": arrays.texts(s.status for s in settlements),
+        "reasons": arrays.texts(s.failure_reason for s in settlements),
+        "refunds": arrays.integers(int(s.refunded) for s in settlements),
+        "closings": arrays.booleans(s.closed_gate for s in settlements),
+        "outcomes": arrays.texts(s.outcome for s in settlements),
+        "codes": arrays.texts(s.code for s in settlements),
+        "provider_ids": arrays.texts(s.provider_message_id for s in settlements),
+        "versions": arrays.texts(s.template_version for s in settlements),
+        "delays": arrays.intervals(s.delay for s in settlements),
     }
     with translated_errors():
         recorded = {row["id"] for row in connection.execute(RECORD, parameters)}
