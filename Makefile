@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
+.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test test-chosen test-inside test-whole bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
@@ -28,8 +28,18 @@ demo: setup  ## run the main flow end to end and print what happened
 dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, TEMPLATES_DIRECTORY)
 	@exec env $(RUN) -m local dev
 
-test: setup  ## run the tests (ARGS for pytest)
-	@$(BIN)/python -m pytest $(MEASURE) $(ARGS)
+test: $(if $(ARGS),test-chosen,test-inside test-whole)  ## run the tests (ARGS for pytest; -j2 takes two processors)
+
+test-chosen: setup
+	@$(BIN)/python -m pytest $(ARGS)
+
+# In two parts, so that `make -j2` has both processors busy. Only the first runs the package in
+# pytest's own process, where it can be measured.
+test-inside: setup
+	@$(BIN)/python -m pytest $(MEASURE) --ignore tests/e2e --ignore tests/mutants
+
+test-whole: setup
+	@$(BIN)/python -m pytest tests/e2e tests/mutants
 
 bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep
 	@$(RUN) -m bench.doorbell
@@ -41,7 +51,7 @@ bench-attachments: setup  ## measure the memory that a sweep takes for large att
 	@$(RUN) -m bench.attachments $(ARGS)
 
 check: COVERAGE = 1
-check: lint types imports test template build test-api test-browser test-node test-debian  ## all that CI runs (with -j2)
+check: lint types imports test test-debian template build test-api test-browser test-node  ## all that CI runs (with -j2)
 	@echo "check: all green"
 
 chaos: setup  ## kill everything in six scenarios and count what became of the mail (ARGS)
