@@ -9,6 +9,7 @@ from pathlib import Path
 import postlease
 
 BUNDLE = Path(postlease.__file__).parent / "rds.pem"
+NAME = re.compile(r"Amazon RDS [a-z]+-[a-z]+-\d Root CA (RSA2048|RSA4096|ECC384) G1")
 
 
 def authorities() -> list[dict[str, object]]:
