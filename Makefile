@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
+.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
@@ -25,7 +25,7 @@ setup-emulator:  ## make .venv-emulator with an emulator of AWS (wants python3.1
 demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
 
-dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, TEMPLATES_DIRECTORY)
+dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, SAM_LOCAL=on, TEMPLATES_DIRECTORY)
 	@exec env $(RUN) -m local dev
 
 test: setup  ## run the tests (ARGS for pytest)
@@ -60,8 +60,12 @@ types: setup  ## mypy --strict
 imports: setup  ## the import contracts
 	@PYTHONPATH=.:layers/postlease/python $(BIN)/lint-imports
 
-template: setup-sam  ## sam validate --lint
+template: setup setup-sam  ## sam validate --lint, and what SAM would run locally
 	@$(SAM) validate --lint
+	@$(BIN)/python -m pytest tests/sam $(ARGS)
+
+sam-samples: setup setup-sam  ## write anew the events that SAM generates (tests/sam/generated)
+	@$(RUN) -m tests.sam
 
 build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 	@folder=$$($(BIN)/python -m local.python313) && PATH="$$folder:$$PATH" $(SAM) build
