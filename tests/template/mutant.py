@@ -52,7 +52,7 @@ def variable(name: str) -> tuple[str | int, ...]:
 
 def statement(function: str, *path: str | int) -> tuple[str | int, ...]:
     """The path in the statements of a function's own policy."""
-    return of(function, "Policies", 0, "Statement", *path)
+    return of(f"{function}Role", "Policies", 0, "PolicyDocument", "Statement", *path)
 
 
 def tick(function: str, *path: str | int) -> tuple[str | int, ...]:

@@ -41,7 +41,9 @@ def test_every_secret_that_the_page_names_is_the_stacks(deployed: Deployment) ->
 
 def test_what_the_page_says_is_kept_is_kept(deployed: Deployment) -> None:
     kept = {name for name, one in deployed.resources.items() if is_kept(one)}
-    assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret"}
+    assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret", "SenderDomain"}
+    paragraph = PAGE.partition("## Removing it")[2].partition("\n## ")[0]
+    assert all(word in paragraph for word in ("bucket", "token keys", "pepper", "identity"))
 
 
 def test_the_places_for_one_s_own_templates_are_where_the_layer_is_made_from(
