@@ -62,6 +62,7 @@ imports: setup  ## the import contracts
 
 template: setup setup-sam  ## sam validate --lint, and what SAM would run locally
 	@$(SAM) validate --lint
+	@$(SAM) validate --lint -t docs/aurora.yaml
 	@$(BIN)/python -m pytest tests/sam $(ARGS)
 
 sam-samples: setup setup-sam  ## write anew the events that SAM generates (tests/sam/generated)
