@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
+.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test bench-doorbell bench-oracle bench-attachments bench-storage check lint types imports template build e2e emulator test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
 
 help:  ## list the targets
@@ -39,6 +39,9 @@ bench-oracle: setup  ## measure whether the time of an answer tells who has an a
 
 bench-attachments: setup  ## measure the memory that a sweep takes for large attachments (ARGS)
 	@$(RUN) -m bench.attachments $(ARGS)
+
+bench-storage: setup  ## measure the room that a message takes in the database (ARGS)
+	@$(RUN) -m bench.storage $(ARGS)
 
 check: COVERAGE = 1
 check: lint types imports test template build test-api test-browser test-node test-debian  ## all that CI runs (with -j2)
@@ -73,6 +76,9 @@ build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 
 e2e: setup setup-sam setup-emulator  ## deploy the template on an emulator of AWS, use it, update it, remove it (ARGS)
 	@exec env $(RUN) -m tests.emulator $(ARGS)
+
+emulator: setup setup-sam setup-emulator  ## an empty account on an emulator of AWS, to follow docs/deploy.md by hand
+	@exec env $(RUN) -m tests.emulator --by-hand $(ARGS)
 
 setup-lambda: setup  ## make .venv-lambda: Python 3.13 with what the Lambda runtime brings, no more
 	@folder=$$($(BIN)/python -m local.python313) && \
