@@ -153,6 +153,20 @@ WITHOUT_RESOURCE = {
 """Actions that IAM knows no resource for, or none before Lambda needs them."""
 
 
+_LAMBDA = {
+    "Effect": "Allow",
+    "Principal": {"Service": "lambda.amazonaws.com"},
+    "Action": "sts:AssumeRole",
+}
+# The service acts for every account: only for ours with our role.
+_SCHEDULER = {
+    "Effect": "Allow",
+    "Principal": {"Service": "scheduler.amazonaws.com"},
+    "Action": "sts:AssumeRole",
+    "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+}
+
+
 def _statements(resource: dict[str, Any]) -> list[dict[str, Any]]:
     properties = resource["Properties"]
     documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
@@ -218,13 +232,13 @@ def roles(deployed: Deployment) -> list[str]:
         if written(properties["Role"]) != f"{name}Role.Arn"
     ]
     for name, role in deployed.of_type("AWS::IAM::Role").items():
-        service = "scheduler" if name.endswith("ScheduleRole") else "lambda"
-        trusted = [
-            (one["Effect"], many(one["Action"]), many(one["Principal"].get("Service", "*")))
-            for one in many(role["Properties"]["AssumeRolePolicyDocument"]["Statement"])
-        ]
-        if trusted != [("Allow", ["sts:AssumeRole"], [f"{service}.amazonaws.com"])]:
+        trust = _SCHEDULER if name.endswith("ScheduleRole") else _LAMBDA
+        trusted = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        if trusted != [trust]:
             complaints.append(f"{name}: is taken on by {trusted}")
+    for name, schedule in deployed.of_type("AWS::Scheduler::Schedule").items():
+        if written(schedule["Properties"]["Target"]["RoleArn"]) != f"{name}Role.Arn":
+            complaints.append(f"{name}: has another role")
     return complaints
 
 

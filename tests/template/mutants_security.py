@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.template import guards_exposure, guards_permissions, guards_watching
-from tests.template.mutant import Mutant, of, statement
+from tests.template.mutant import Mutant, of, statement, tick
 
 _SEND_TOO = {
     "Effect": "Allow",
@@ -81,6 +81,19 @@ MUTANTS = [
         "ReaperFunction: runs as SweepFunctionRole.Arn",
         of("ReaperFunction", "Role"),
         {"Fn::GetAtt": ["SweepFunctionRole", "Arn"]},
+    ),
+    Mutant(
+        "a role that everybody's schedules may take on",
+        guards_permissions.roles,
+        "SweepFunctionScheduleRole: is taken on by",
+        of("SweepFunctionScheduleRole", "AssumeRolePolicyDocument", "Statement", 0, "Condition"),
+    ),
+    Mutant(
+        "a schedule with another's role",
+        guards_permissions.roles,
+        "ReaperFunctionSchedule: has another role",
+        tick("ReaperFunction", "RoleArn"),
+        {"Fn::GetAtt": ["SweepFunctionScheduleRole", "Arn"]},
     ),
     Mutant(
         "a role that an account may take on",

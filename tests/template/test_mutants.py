@@ -25,6 +25,7 @@ from tests.template import (
 from tests.template.deployment import deployment, source
 
 if TYPE_CHECKING:
+    from tests.template.deployment import Deployment
     from tests.template.mutant import Mutant
 
 GUARDS = (
@@ -44,14 +45,18 @@ def template() -> dict[str, Any]:
     return source()
 
 
+@pytest.fixture(scope="module")
+def whole(template: dict[str, Any]) -> Deployment:
+    return deployment(template)
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_template_is_seen(mutant: Mutant, template: dict[str, Any]) -> None:
-    complaints = mutant.guard(deployment(mutant.applied(template)))
+def test_a_broken_template_is_seen(mutant: Mutant, whole: Deployment) -> None:
+    complaints = mutant.guard(mutant.deployed(whole))
     assert any(mutant.says in complaint for complaint in complaints), complaints
 
 
-def test_the_whole_template_draws_no_complaint_of_a_mutant(template: dict[str, Any]) -> None:
-    whole = deployment(template)
+def test_the_whole_template_draws_no_complaint_of_a_mutant(whole: Deployment) -> None:
     for mutant in MUTANTS:
         assert not any(mutant.says in complaint for complaint in mutant.guard(whole)), mutant.name
 
