@@ -8,7 +8,7 @@ MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test bench-doorbell bench-oracle bench-attachments bench-storage check lint types imports template build e2e emulator test-debian \
-	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
+	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview snapshot release
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -111,6 +111,12 @@ test-node: setup  ## a producer in Node and a second reader of mails, with packa
 
 corpus: setup  ## send files that nobody here wrote to a running stack (CORPUS=folder)
 	@$(RUN) -m tests.corpus "$(CORPUS)"
+
+snapshot: setup  ## write anew what the release that is being made says to its database
+	@$(RUN) -m tests.releases
+
+release: setup  ## look, write, commit and tag a release; VERSION=x.y.z (ARGS=--dry-run, --checked, --help)
+	@$(RUN) -m local.release $(VERSION) $(ARGS)
 
 openapi: setup  ## write the API's description anew from the routes
 	@$(RUN) -m local.openapi
