@@ -180,20 +180,20 @@ def _send(actors: Actors, claimed: list[ClaimedMessage]) -> None:
 def _reap_and_settle(actors: Actors) -> None:
     connection = actors.connection
     arrange.claim(connection, owner="dies", lease=MOMENT)
-    outbox.reap_undispatched(connection, batch=10)
+    outbox.reap_undispatched(connection, batch=100)
     arrange.claim(connection, owner="after", suspects=True)
     arrange.enqueue(connection, 2)
     [unanswered] = arrange.dispatch(connection, owner="hangs")
     asked_again = outbox.Terms("resend", keeps_keys=True, needed=AGO, max_attempts=5)
     [keyed] = arrange.claim(connection, owner="asks", lease=MOMENT)
     outbox.authorize(connection, [outbox.Asked(keyed.claim, ())], asked_again)
-    outbox.reap_keyed(connection, provider="resend", batch=10, max_attempts=5)
-    outbox.reap_dispatched(connection, batch=10, grace=AGO, max_attempts=5)
+    outbox.reap_keyed(connection, provider="resend", batch=100, max_attempts=5)
+    outbox.reap_dispatched(connection, batch=100, grace=AGO, max_attempts=5)
     claim = unanswered.claim
     outbox.settle_accepted(
         connection, message_id=claim.message_id, attempt=claim.attempt, provider_message_id="p-9"
     )
-    outbox.expire_waiting(connection, batch=10)
+    outbox.expire_waiting(connection, batch=100)
     outbox.backlog(connection)
     outbox.backlog_by_class(connection)
     outbox.finished_lately(connection, window=timedelta(hours=1))
@@ -223,13 +223,13 @@ def _operate(actors: Actors) -> None:
     outbox.retry(connection, cancelled)
     outbox.cancel(connection, cancelled)
     outbox.count_retriable(connection, outbox.Wanted(reason="cancelled"))
-    outbox.retry_many(connection, outbox.Wanted(reason="cancelled"), limit=10)
+    outbox.retry_many(connection, outbox.Wanted(reason="cancelled"), limit=100)
     named = outbox.claim_named(connection, arrange.claimant("op"), [unknown], arrange.ROOM)
     arrange.authorize(connection, *(message.claim for message in named))
-    outbox.reap_dispatched(connection, batch=10, grace=AGO, max_attempts=1)
+    outbox.reap_dispatched(connection, batch=100, grace=AGO, max_attempts=1)
     outbox.resolve(connection, unknown, as_sent=True, grace=AGO)
-    outbox.search(connection, outbox.Wanted(status="sent"), limit=5)
-    outbox.search(connection, outbox.Wanted(unknown=True), limit=5)
+    outbox.search(connection, outbox.Wanted(status="sent"), limit=100)
+    outbox.search(connection, outbox.Wanted(unknown=True), limit=100)
     outbox.find(connection, unknown)
 
 
@@ -288,7 +288,7 @@ def _list_addresses(actors: Actors) -> None:
     suppression.note_delivery(connection, [b"s" * 32], at=None)
     suppression.put(connection, DIGEST, expires_at=FAR)
     suppression.find(connection, DIGEST)
-    suppression.page(connection, after=None, reason=None, limit=5)
+    suppression.page(connection, after=None, reason=None, limit=100)
     suppression.delete(connection, DIGEST, reason="manual")
 
 
@@ -298,18 +298,18 @@ def _retain(actors: Actors) -> None:
     upload = AttachmentReference("a.pdf", "application/pdf", key, "v1", 3, b"s" * 32)
     [message_id] = arrange.enqueue(actors.connection, attachments=[upload])
     outbox.cancel(actors.connection, message_id)
-    suppression.purge(actors.connection, chunk=10)
+    suppression.purge(actors.connection, chunk=100)
     spent = idempotency.Key(b"o" * 32, b"r" * 32)
     idempotency.begin(actors.connection, spent, lifetime=MOMENT)
     limits.take(actors.connection, b"w" * 32, window=MOMENT)
     with database.transaction() as connection:
         connection.execute(retention.LOCK, {"key": 1})
         outbox.purge(connection, age=AGO, chunk=100)
-        connection.execute(retention.PURGE_KEYS, {"chunk": 10})
-        connection.execute(retention.PURGE_WINDOWS, {"chunk": 10})
+        connection.execute(retention.PURGE_KEYS, {"chunk": 100})
+        connection.execute(retention.PURGE_WINDOWS, {"chunk": 100})
     # Their room deletes the objects between the two.
     connection = actors.connection
-    noted = connection.execute(deleting.NOTED, {"after": 0, "limit": 10}).fetchall()
+    noted = connection.execute(deleting.NOTED, {"after": 0, "limit": 100}).fetchall()
     connection.execute(deleting.FORGET, {"ids": [row["id"] for row in noted]})
 
 
