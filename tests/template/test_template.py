@@ -164,6 +164,13 @@ def test_rules_use_only_what_cloudformation_understands_there(deployed: Deployme
     assert guards_watching.rules(deployed) == []
 
 
+def test_the_guide_tells_the_limits_of_routes() -> None:
+    guide = (ROOT / "docs" / "http-api.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([A-Z]+ /\S*)` \| (\d+) \| (\d+) \|$", guide, re.MULTILINE)
+    told = {route: (int(rate), int(burst)) for route, rate, burst in rows}
+    assert told == guards_exposure.LIMITS
+
+
 def test_whole_addresses_are_a_permission_of_their_own() -> None:
     """The guide's denial covers that one route of all, and the grant beside it covers it too."""
     guide = (ROOT / "docs" / "http-api.md").read_text("utf-8")
