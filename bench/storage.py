@@ -36,10 +36,14 @@ def main() -> None:
             batch = [_receipt(number) for number in range(start, min(start + _BATCH, messages))]
             connection.execute("SELECT postlease.enqueue_emails(%s)", (json.dumps(batch),))
         _report("waiting", _size(connection) - empty, messages)
-        sent = 0
-        while claimed := stack.invoke("sweep").get("claimed", 0):
-            sent += claimed
-        _report(f"after {sent} were sent", _size(connection) - empty, messages)
+        while stack.invoke("sweep").get("claimed", 0):
+            pass
+        queue = stack.queue()
+        _report(
+            ", ".join(f"{n} {status}" for status, n in queue.items()),
+            _size(connection) - empty,
+            messages,
+        )
 
 
 def _receipt(number: int) -> dict[str, Any]:
