@@ -16,10 +16,11 @@ from postlease.database import Database, connect
 from tests import producers
 from tests.conftest import CLEAN, ROOT, SQL
 from tests.releases import snapshot
+from tests.releases.actors import Actors
 from tests.releases.collecting import statements
+from tests.releases.producing import OF_PRODUCERS
 from tests.releases.recording import record
 from tests.releases.replaying import BrokenError, replay
-from tests.releases.story import OF_PRODUCERS, Actors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,8 +26,8 @@ from postlease import migrations
 from postlease.database import Database, connect
 from tests import producers
 from tests.releases import snapshot
+from tests.releases.actors import Actors
 from tests.releases.recording import record
-from tests.releases.story import Actors
 
 ROOT = Path(__file__).parents[2]
 SQL = ROOT / "sql"

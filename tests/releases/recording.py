@@ -17,7 +17,7 @@ from tests.releases.story import tell
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.releases.story import Actors
+    from tests.releases.actors import Actors
 
 MOMENTARY = ("migrations.ledger",)
 """What is answered otherwise by every release, and may be."""
