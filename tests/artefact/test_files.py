@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from local import python313
 from local.cloudformation import Document
 from local.stack import ROOT
 from tests.template.deployment import FUNCTIONS, LOGICAL_IDS
