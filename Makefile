@@ -7,8 +7,9 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev test bench bench-quick setup-peers bench-doorbell bench-oracle bench-attachments check lint types imports template build e2e test-debian \
-	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview
+.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test test-chosen test-inside test-whole \
+	bench bench-quick setup-peers bench-doorbell bench-oracle bench-attachments bench-storage check lint types imports template build e2e emulator test-debian \
+	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview snapshot release
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -25,11 +26,21 @@ setup-emulator:  ## make .venv-emulator with an emulator of AWS (wants python3.1
 demo: setup  ## run the main flow end to end and print what happened
 	@$(RUN) -m local demo
 
-dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, TEMPLATES_DIRECTORY)
+dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, SAM_LOCAL=on, TEMPLATES_DIRECTORY)
 	@exec env $(RUN) -m local dev
 
-test: setup  ## run the tests (ARGS for pytest)
-	@$(BIN)/python -m pytest $(MEASURE) $(ARGS)
+test: $(if $(ARGS),test-chosen,test-inside test-whole)  ## run the tests (ARGS for pytest; -j2 takes two processors)
+
+test-chosen: setup
+	@$(BIN)/python -m pytest $(ARGS)
+
+# In two parts, so that `make -j2` has both processors busy. Only the first runs the package in
+# pytest's own process, where it can be measured.
+test-inside: setup
+	@$(BIN)/python -m pytest $(MEASURE) --ignore tests/e2e --ignore tests/mutants
+
+test-whole: setup
+	@$(BIN)/python -m pytest tests/e2e tests/mutants
 
 setup-peers: setup  ## make .venv-peers with the queues that the bench compares
 	@$(PYTHON) local/bootstrap.py --environment peers
@@ -49,8 +60,11 @@ bench-oracle: setup  ## measure whether the time of an answer tells who has an a
 bench-attachments: setup  ## measure the memory that a sweep takes for large attachments (ARGS)
 	@$(RUN) -m bench.attachments $(ARGS)
 
+bench-storage: setup  ## measure the room that a message takes in the database (ARGS)
+	@$(RUN) -m bench.storage $(ARGS)
+
 check: COVERAGE = 1
-check: lint types imports test template build test-api test-browser test-node test-debian  ## all that CI runs (with -j2)
+check: lint types imports test test-debian template build test-api test-browser test-node  ## all that CI runs (with -j2)
 	@echo "check: all green"
 
 chaos: setup  ## kill everything in six scenarios and count what became of the mail (ARGS)
@@ -69,14 +83,22 @@ types: setup  ## mypy --strict
 imports: setup  ## the import contracts
 	@PYTHONPATH=.:layers/postlease/python $(BIN)/lint-imports
 
-template: setup-sam  ## sam validate --lint
+template: setup setup-sam  ## sam validate --lint, and what SAM would run locally
 	@$(SAM) validate --lint
+	@$(SAM) validate --lint -t docs/aurora.yaml
+	@$(BIN)/python -m pytest tests/sam $(ARGS)
+
+sam-samples: setup setup-sam  ## write anew the events that SAM generates (tests/sam/generated)
+	@$(RUN) -m tests.sam
 
 build: setup setup-sam  ## sam build, for both processors (wants python3.13)
 	@folder=$$($(BIN)/python -m local.python313) && PATH="$$folder:$$PATH" $(SAM) build
 
 e2e: setup setup-sam setup-emulator  ## deploy the template on an emulator of AWS, use it, update it, remove it (ARGS)
 	@exec env $(RUN) -m tests.emulator $(ARGS)
+
+emulator: setup setup-sam setup-emulator  ## an empty account on an emulator of AWS, to follow docs/deploy.md by hand
+	@exec env $(RUN) -m tests.emulator --by-hand $(ARGS)
 
 setup-lambda: setup  ## make .venv-lambda: Python 3.13 with what the Lambda runtime brings, no more
 	@folder=$$($(BIN)/python -m local.python313) && \
@@ -109,6 +131,12 @@ test-node: setup  ## a producer in Node and a second reader of mails, with packa
 
 corpus: setup  ## send files that nobody here wrote to a running stack (CORPUS=folder)
 	@$(RUN) -m tests.corpus "$(CORPUS)"
+
+snapshot: setup  ## write anew what the release that is being made says to its database
+	@$(RUN) -m tests.releases
+
+release: setup  ## look, write, commit and tag a release; VERSION=x.y.z (ARGS=--dry-run, --checked, --help)
+	@$(RUN) -m local.release $(VERSION) $(ARGS)
 
 openapi: setup  ## write the API's description anew from the routes
 	@$(RUN) -m local.openapi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -14,8 +15,10 @@ from typing import NoReturn
 
 from local import postgres
 from local.binaries import PostgresError
+from local.containers import Containers, wanted_address
 from local.demo import DemoError, run_demo
 from local.follow import follow
+from local.relay import RelayError
 from local.stack import ROOT, Stack, StackError
 from local.web import AddressInUseError
 
@@ -37,6 +40,9 @@ SETTINGS = (
 )
 """What `dev` hands on to the functions from its own environment."""
 
+SAM_ENVIRONMENT = ROOT / ".local" / "sam-env.json"
+"""The variables for `sam local`, where samconfig.toml looks for them."""
+
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -48,6 +54,7 @@ def main() -> int:
         "dev",
         help="run the whole stack until Ctrl-C",
         epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off, "
+        "SAM_LOCAL=on (or the address where containers find this machine), "
         f"{', '.join(SETTINGS)}.",
     )
     dev.add_argument("--verbose", action="store_true", help="show the functions' logs here too")
@@ -72,7 +79,7 @@ def main() -> int:
         if arguments.command == "demo":
             return _demo()
         return _dev(verbose=arguments.verbose)
-    except (AddressInUseError, DemoError, PostgresError, StackError) as error:
+    except (AddressInUseError, DemoError, PostgresError, RelayError, StackError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -118,7 +125,11 @@ def _dev(*, verbose: bool) -> int:
     # Whoever ticks by hand waits for the answer, so a sweep then drains and ends.
     settings = {} if schedules else {"SWEEP_LINGER_SECONDS": "0"}
     settings |= _handed_on()
-    with Stack(port=port, schedules=schedules, settings=settings, logs=logs) as stack:
+    address = _address_for_containers()
+    with (
+        Stack(port=port, schedules=schedules, settings=settings, logs=logs) as stack,
+        contextlib.ExitStack() as beside,
+    ):
         try:
             print(
                 _WELCOME.strip().format(
@@ -126,6 +137,9 @@ def _dev(*, verbose: bool) -> int:
                 )
             )
             print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
+            if address is not None:
+                containers = beside.enter_context(Containers(stack, address, SAM_ENVIRONMENT))
+                print(f"sam local  finds this stack on {address}, by {containers.file}", flush=True)
             if verbose:
                 follow(stack.log_folder, sys.stderr)
             threading.Event().wait()
@@ -134,6 +148,13 @@ def _dev(*, verbose: bool) -> int:
                 signal.signal(number, signal.SIG_IGN)
             print("\nstopping", flush=True)
     return 0
+
+
+def _address_for_containers() -> str | None:
+    try:
+        return wanted_address(os.environ.get("SAM_LOCAL", ""))
+    except ValueError:
+        raise StackError("SAM_LOCAL must be on, off or an address of this machine") from None
 
 
 def _handed_on() -> dict[str, str]:

@@ -5,22 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postlease import accounts, config, database, pages, problems, wire
+
+# Most requests need these: loaded with the function. What else `accounts` has waits for its use.
+from postlease.accounts import admitting, signing_up, verifying
 from postlease.http import Answer, Request, Router
 from postlease.operations import FORM, HTML, Operation, Parameter, Reply, Value, body, choice, text
-from postlease.pages import reference
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 config.settings()  # what is missing stops the function here, by the variable's name
 
 
 def _admit(request: Request) -> None:
-    accounts.admit(database.application(), client=request.client)
+    admitting.admit(database.application(), client=request.client)
 
 
-routes = Router(signed=reference.signed, admit=_admit)
+def _signed() -> Mapping[str, Sequence[str]]:
+    return pages.reference.signed()
+
+
+routes = Router(signed=_signed, admit=_admit)
 
 
 @routes.post(
@@ -45,7 +51,7 @@ routes = Router(signed=reference.signed, admit=_admit)
 def sign_up(request: Request) -> Answer:
     """An account and the mail that proves its address."""
     fields = request.fields()
-    answer = accounts.sign_up(
+    answer = signing_up.sign_up(
         database.application(),
         email=fields["email"],
         locale=fields.get("locale"),
@@ -93,7 +99,7 @@ def verify(request: Request) -> Answer:
             database.application(), email=fields["email"], code=fields["code"]
         )
     else:
-        verified = accounts.verify(database.application(), token=fields["token"])
+        verified = verifying.verify(database.application(), token=fields["token"])
     logger.info("address verified", user_id=str(verified.user_id))
     return Answer(
         200,
@@ -116,7 +122,7 @@ def verify(request: Request) -> Answer:
 def resend(request: Request) -> Answer:
     """The mail again; the answer does not tell whether there is an account."""
     email = request.fields()["email"]
-    accounts.resend_verification(database.application(), email=email)
+    signing_up.resend_verification(database.application(), email=email)
     return Answer(202, {"status": "accepted"})
 
 
@@ -249,7 +255,7 @@ def verify_form(request: Request) -> Answer:
         )
     else:
         token = pages.token_in(fields["link"])
-        verified = accounts.verify(database.application(), token=token)
+        verified = verifying.verify(database.application(), token=token)
     logger.info("address verified", user_id=str(verified.user_id))
     onward = _onward(request)
     page = pages.verified(request.header("accept-language"), onward=onward)
@@ -282,14 +288,14 @@ def reset_page(request: Request) -> Answer:
 def openapi(request: Request) -> Answer:
     """The description of this API."""
     del request
-    return Answer(200, reference.openapi())
+    return Answer(200, pages.reference.openapi())
 
 
 @routes.get("/docs", Operation(replies=(Reply(200, "a page", text(), HTML),), is_static=True))
 def docs(request: Request) -> Answer:
     """The same description, as a page to read."""
     del request
-    page = reference.page()
+    page = pages.reference.page()
     return Answer(200, page.html, headers=page.headers, media_type=HTML)
 
 

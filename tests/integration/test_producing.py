@@ -209,7 +209,7 @@ IMPORTED: Callable[[str], str] = (
     [
         ("import postlease", ""),
         ("from postlease import config, errors", ""),
-        ("from postlease import enqueue", "psycopg postlease.outbox postlease.addresses"),
+        ("from postlease import enqueue", "postlease.outbox postlease.addresses"),
     ],
 )
 def test_whoever_does_not_ask_does_not_import_what_asking_needs(

@@ -76,6 +76,8 @@ class Deployment:
         for name, value in variables.items():
             if isinstance(value, dict):
                 reference = value["Ref"]
+                if reference == "AWS::NoValue":
+                    continue
                 parameter = self.parameter(reference, given)
                 found[name] = f"ref:{reference}" if parameter is None else parameter
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.template.deployment import GIVEN, is_kept, written
 
@@ -12,7 +12,28 @@ if TYPE_CHECKING:
     from tests.template.deployment import Deployment
 
 
-PUBLIC_ROUTES = {("/$default", "x-amazon-apigateway-any-method", "AuthFunction")}
+PUBLIC_ROUTES = {
+    ("/$default", "x-amazon-apigateway-any-method", "AuthFunction"),
+    ("/v1/signups", "post", "AuthFunction"),
+    ("/v1/verifications/resend", "post", "AuthFunction"),
+    ("/v1/password-resets", "post", "AuthFunction"),
+    ("/v1/events/{event_id}", "get", "AuthFunction"),
+    ("/verify", "get", "AuthFunction"),
+    ("/reset", "get", "AuthFunction"),
+    ("/healthz", "get", "AuthFunction"),
+}
+
+# Requests a second, and at once. What costs a mail gets less than the rest, what only reads more;
+# the one that asks the database without need gets least.
+LIMITS = {
+    "POST /v1/signups": (10, 20),
+    "POST /v1/verifications/resend": (10, 20),
+    "POST /v1/password-resets": (10, 20),
+    "GET /v1/events/{event_id}": (100, 200),
+    "GET /verify": (50, 100),
+    "GET /reset": (50, 100),
+    "GET /healthz": (5, 10),
+}
 
 SIGNED_ROUTES = {
     ("/v1/messages", "post", "MessagesFunction"),
@@ -62,7 +83,7 @@ LOGGED = {
 
 
 def routes(deployed: Deployment) -> list[str]:
-    """`$default` is public and auth's; each other route stands in the list and wants SigV4."""
+    """The public routes are auth's and on the list; each other one is on its own, and signed."""
     body = deployed.resources["HttpApi"]["Properties"]["Body"]
     public: set[tuple[str, str, str]] = set()
     signed: set[tuple[str, str, str]] = set()
@@ -104,7 +125,7 @@ def cors(deployed: Deployment) -> list[str]:
 
 
 def stage(deployed: Deployment) -> list[str]:
-    """The API is throttled, and its access log holds no path, no address and no user agent."""
+    """Every route is throttled; the access log holds no path, no address and no user agent."""
     properties = deployed.resources["HttpApiApiGatewayDefaultStage"]["Properties"]
     settings = properties.get("DefaultRouteSettings", {})
     complaints = [
@@ -112,6 +133,7 @@ def stage(deployed: Deployment) -> list[str]:
         for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")
         if name not in settings
     ]
+    complaints.extend(_limits(deployed, properties.get("RouteSettings", {})))
     access = properties.get("AccessLogSettings", {})
     if written(access.get("DestinationArn", "")) != "AccessLogs.Arn":
         complaints.append("access logs go nowhere")
@@ -125,6 +147,23 @@ def stage(deployed: Deployment) -> list[str]:
     return complaints
 
 
+def _limits(deployed: Deployment, settings: dict[str, Any]) -> list[str]:
+    """Limits are those of the table, as numbers, and for routes that are there.
+
+    API Gateway refuses a stage that limits an unknown route. CloudFormation takes the map as it
+    is: a reference in it would arrive as a text.
+    """
+    paths = deployed.resources["HttpApi"]["Properties"]["Body"]["paths"]
+    known = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    complaints = [f"{key}: has a limit, and is no route" for key in settings if key not in known]
+    names = ("ThrottlingRateLimit", "ThrottlingBurstLimit", "DetailedMetricsEnabled")
+    for key in sorted(LIMITS.keys() | (settings.keys() & known)):
+        found = tuple(settings.get(key, {}).get(name) for name in names)
+        if found != (*LIMITS.get(key, ()), True):
+            complaints.append(f"{key}: limit {found}")
+    return complaints
+
+
 def bucket(deployed: Deployment) -> list[str]:
     """The bucket is versioned, encrypted, private, kept, and speaks TLS only."""
     resource = deployed.resources["AttachmentsBucket"]
@@ -132,6 +171,7 @@ def bucket(deployed: Deployment) -> list[str]:
     blocks = properties.get("PublicAccessBlockConfiguration", {})
     names = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
     rules = properties.get("OwnershipControls", {}).get("Rules")
+    lifecycle = properties.get("LifecycleConfiguration", {}).get("Rules", [])
     conditions = {
         "is not versioned": properties.get("VersioningConfiguration") == {"Status": "Enabled"},
         "is not encrypted": "BucketEncryption" in properties,
@@ -140,7 +180,11 @@ def bucket(deployed: Deployment) -> list[str]:
         "would go with the stack": is_kept(resource),
         "would go with a replacement": resource.get("UpdateReplacePolicy") == "Retain",
         "lets plain HTTP in": _denies_plain_text(deployed, "AttachmentsBucketPolicy"),
-        "expires what messages refer to": "Expiration" not in json.dumps(properties),
+        "lets old TLS in": _denies_old_tls(deployed),
+        "expires what messages refer to": not re.search(
+            "Expiration|Transition", json.dumps(lifecycle)
+        ),
+        "keeps what nobody can read": _tidies(lifecycle),
     }
     return [f"the bucket {complaint}" for complaint, holds in conditions.items() if not holds]
 
@@ -193,6 +237,25 @@ def _denies_plain_text(deployed: Deployment, policy: str) -> bool:
         and one["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         for one in statements
     )
+
+
+def _denies_old_tls(deployed: Deployment) -> bool:
+    policy = deployed.resources["AttachmentsBucketPolicy"]["Properties"]["PolicyDocument"]
+    return any(
+        one["Effect"] == "Deny"
+        and one["Principal"] == "*"
+        and one["Action"] == "s3:*"
+        and one["Condition"] == {"NumericLessThan": {"s3:TlsVersion": "1.2"}}
+        for one in policy["Statement"]
+    )
+
+
+def _tidies(lifecycle: list[dict[str, Any]]) -> bool:
+    """Parts of uploads that never ended, and deletion marks with nothing behind them, leave."""
+    on = [rule for rule in lifecycle if rule["Status"] == "Enabled"]
+    return any(
+        rule.get("AbortIncompleteMultipartUpload") == {"DaysAfterInitiation": 1} for rule in on
+    ) and any(rule.get("ExpiredObjectDeleteMarker") is True for rule in on)
 
 
 def tracking(deployed: Deployment) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.template.deployment import ROOT, written
+from tests.template.deployment import ROOT, is_kept, written
 from tests.template.guards_settings import POWERTOOLS
 
 if TYPE_CHECKING:
@@ -48,6 +48,35 @@ ALARMS = {
     "RetentionErrorsAlarm": ("AWS/Lambda", "Errors", "RetentionFunction"),
     "MigrateErrorsAlarm": ("AWS/Lambda", "Errors", "MigrateFunction"),
     "DeadLettersAlarm": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "DeadLetters.QueueName"),
+}
+
+
+# DNS records to make, and when there is something to make them for.
+RECORDS = {
+    "DkimRecord1": "CreatesIdentity",
+    "DkimRecord2": "CreatesIdentity",
+    "DkimRecord3": "CreatesIdentity",
+    "DmarcRecord": "CreatesIdentity",
+    "MailFromMxRecord": "HasMailFrom",
+    "MailFromSpfRecord": "HasMailFrom",
+}
+
+OUTPUTS = {
+    "ApiUrl",
+    "SignedRoutesArn",
+    "LogGroups",
+    "LogsUrl",
+    "AlarmsUrl",
+    "SesUrl",
+    "ConfigurationSetName",
+    "AttachmentsBucketName",
+    "DatabaseSecretArn",
+    "TokenKeysSecretArn",
+    "PepperSecretArn",
+    "FeedbackDeadLettersUrl",
+    "DeadLettersUrl",
+    "MigrateFunctionName",
+    *RECORDS,
 }
 
 
@@ -107,16 +136,18 @@ def custom_metrics(deployed: Deployment) -> list[str]:
 
 
 def parameters(deployed: Deployment) -> list[str]:
-    """Every parameter is described, grouped, and bounded or checked by a pattern."""
-    interface = deployed.source["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
-    grouped = [name for group in interface for name in group["Parameters"]]
+    """Every parameter is described, labelled, grouped, and bounded or checked by a pattern."""
+    interface = deployed.source["Metadata"]["AWS::CloudFormation::Interface"]
+    grouped = [name for group in interface["ParameterGroups"] for name in group["Parameters"]]
     declared = deployed.source["Parameters"]
     complaints = [f"{name} is not in one group" for name in declared if grouped.count(name) != 1]
     complaints.extend(f"{name} is grouped, not declared" for name in set(grouped) - set(declared))
     for name, parameter in declared.items():
-        checked = {"AllowedValues", "AllowedPattern", "MinValue"} & parameter.keys()
-        if not checked and parameter["Type"] != "CommaDelimitedList":
+        if not {"AllowedValues", "AllowedPattern", "MinValue"} & parameter.keys():
             complaints.append(f"{name} takes anything")
+        if not interface["ParameterLabels"].get(name, {}).get("default"):
+            complaints.append(f"{name} has no label")
+        complaints.extend(_bounds(name, parameter))
         if not parameter.get("Description"):
             complaints.append(f"{name} is not described")
     lease = declared["LeaseSeconds"]
@@ -125,7 +156,59 @@ def parameters(deployed: Deployment) -> list[str]:
     return complaints
 
 
+def _bounds(name: str, parameter: dict[str, Any]) -> list[str]:
+    """A number has both bounds, and its description says them and the unit."""
+    if parameter["Type"] != "Number" or "AllowedValues" in parameter:
+        return []
+    if not {"MinValue", "MaxValue"} <= parameter.keys():
+        return [f"{name} has no bounds"]
+    bounds = f"{parameter['MinValue']} to {parameter['MaxValue']}"
+    unit = "" if name == "DatabasePort" else "[a-z ]+, "
+    if not re.search(rf"\({unit}{bounds}[,)]", parameter.get("Description", "")):
+        return [f"{name} does not say (unit, {bounds})"]
+    return []
+
+
 def rules(deployed: Deployment) -> list[str]:
     """What CloudFormation refuses in Rules and no linter sees: most intrinsic functions."""
-    used = re.findall(r'"(Fn::\w+)":', json.dumps(deployed.source.get("Rules", {})))
-    return [f"{name} does not work in Rules" for name in sorted(set(used) - RULE_FUNCTIONS)]
+    declared = deployed.source.get("Rules", {})
+    used = re.findall(r'"(Fn::\w+)":', json.dumps(declared))
+    complaints = [f"{name} does not work in Rules" for name in sorted(set(used) - RULE_FUNCTIONS)]
+    asked = {"Fn::Not": [{"Fn::Equals": [{"Ref": "MailFromDomain"}, ""]}]}
+    needed = {"Fn::Equals": [{"Ref": "CreateSenderIdentity"}, "yes"]}
+    if not any(
+        rule.get("RuleCondition") == asked
+        and needed in [one["Assert"] for one in rule["Assertions"]]
+        for rule in declared.values()
+    ):
+        complaints.append("MailFromDomain is taken without CreateSenderIdentity")
+    return complaints
+
+
+def identity(deployed: Deployment) -> list[str]:
+    """The sender's identity is made when asked for, kept afterwards, and its records are told."""
+    resource = deployed.resources["SenderDomain"]
+    mail_from = resource["Properties"].get("MailFromAttributes", {}).get("Fn::If", [None, {}])
+    conditions = {
+        "an existing identity is made again": resource.get("Condition") == "CreatesIdentity",
+        "the identity would go with its parameter": is_kept(resource)
+        and resource.get("UpdateReplacePolicy") == "Retain",
+        "MailFromDomain is not the identity's": mail_from[0] == "HasMailFrom"
+        and mail_from[1].get("MailFromDomain") == {"Ref": "MailFromDomain"}
+        and mail_from[1].get("BehaviorOnMxFailure") == "USE_DEFAULT_VALUE",
+    }
+    complaints = [complaint for complaint, holds in conditions.items() if not holds]
+    for name, condition in RECORDS.items():
+        if deployed.source["Outputs"].get(name, {}).get("Condition") != condition:
+            complaints.append(f"{name} does not depend on {condition}")
+    return complaints
+
+
+def outputs(deployed: Deployment) -> list[str]:
+    """Whoever has deployed is told what comes next: all on the list, each with a word on it."""
+    found = deployed.source["Outputs"]
+    complaints = [f"{name} is not on the list" for name in sorted(found.keys() ^ OUTPUTS)]
+    complaints.extend(
+        f"{name} is not described" for name, one in found.items() if not one.get("Description")
+    )
+    return complaints

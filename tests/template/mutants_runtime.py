@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.template import guards_code, guards_settings, guards_triggers
+from tests.template import guards_code, guards_connections, guards_settings, guards_triggers
 from tests.template.mutant import Mutant, of, tick, variable
 
 MUTANTS = [
@@ -271,6 +271,33 @@ MUTANTS = [
         "retention: the schedule is off",
         tick("RetentionFunction", "State"),
         "DISABLED",
+    ),
+    Mutant(
+        "an API that opens any number of connections",
+        guards_connections.connections,
+        "AuthFunction: has no bound in prod",
+        of("AuthFunction", "ReservedConcurrentExecutions"),
+    ),
+    Mutant(
+        "reservations in a small account",
+        guards_connections.connections,
+        "MessagesFunction: is reserved outside prod",
+        of("MessagesFunction", "ReservedConcurrentExecutions"),
+        20,
+    ),
+    Mutant(
+        "more connections than PostgreSQL has",
+        guards_connections.connections,
+        "the stack opens 117 of 97 connections",
+        ("Parameters", "ApiConcurrency", "Default"),
+        50,
+    ),
+    Mutant(
+        "a deployment for which the connections do not last",
+        guards_connections.connections,
+        "a deployment opens 230 of 186 connections",
+        ("Parameters", "DoorbellConcurrency", "Default"),
+        33,
     ),
     Mutant(
         "a doorbell that nobody hears",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.template import guards_exposure, guards_permissions, guards_watching
-from tests.template.mutant import Mutant, of, statement
+from tests.template.mutant import Mutant, of, statement, tick
 
 _SEND_TOO = {
     "Effect": "Allow",
@@ -46,8 +46,68 @@ MUTANTS = [
         "a managed policy more",
         guards_permissions.permissions,
         "AuthFunctionRole: managed policy arn:aws:iam::aws:policy/AmazonS3FullAccess",
-        of("AuthFunction", "Policies", 1),
+        of("AuthFunctionRole", "ManagedPolicyArns", 2),
         "arn:aws:iam::aws:policy/AmazonS3FullAccess",
+    ),
+    Mutant(
+        "a role with the network's policy outside a VPC",
+        guards_permissions.permissions,
+        "AuthFunctionRole: managed policy NetworkPolicy",
+        of("AuthFunctionRole", "ManagedPolicyArns", 0),
+        {"Ref": "NetworkPolicy"},
+    ),
+    Mutant(
+        "a policy for traces that nobody makes",
+        guards_permissions.permissions,
+        "TracesPolicy: is there although IsTraced may be false",
+        ("Resources", "TracesPolicy", "Condition"),
+    ),
+    Mutant(
+        "code that may move the network's interfaces",
+        guards_permissions.permissions,
+        "NetworkPolicy: denied is ('ec2:DeleteNetworkInterface'",
+        of("NetworkPolicy", "PolicyDocument", "Statement", 1),
+    ),
+    Mutant(
+        "a function that writes into another's log",
+        guards_permissions.permissions,
+        "ReaperFunctionRole: may ('logs:PutLogEvents', 'SweepLogs.Arn', '')",
+        statement("ReaperFunction", 2, "Resource"),
+        {"Fn::GetAtt": ["SweepLogs", "Arn"]},
+    ),
+    Mutant(
+        "a function with another's role",
+        guards_permissions.roles,
+        "ReaperFunction: runs as SweepFunctionRole.Arn",
+        of("ReaperFunction", "Role"),
+        {"Fn::GetAtt": ["SweepFunctionRole", "Arn"]},
+    ),
+    Mutant(
+        "a role that everybody's schedules may take on",
+        guards_permissions.roles,
+        "SweepFunctionScheduleRole: is taken on by",
+        of("SweepFunctionScheduleRole", "AssumeRolePolicyDocument", "Statement", 0, "Condition"),
+    ),
+    Mutant(
+        "a schedule with another's role",
+        guards_permissions.roles,
+        "ReaperFunctionSchedule: has another role",
+        tick("ReaperFunction", "RoleArn"),
+        {"Fn::GetAtt": ["SweepFunctionScheduleRole", "Arn"]},
+    ),
+    Mutant(
+        "a role that an account may take on",
+        guards_permissions.roles,
+        "AuthFunctionRole: is taken on by",
+        of("AuthFunctionRole", "AssumeRolePolicyDocument", "Statement", 0, "Principal"),
+        {"AWS": "123456789012"},
+    ),
+    Mutant(
+        "every resource of the account in a policy of its own",
+        guards_permissions.wildcards,
+        "TracesPolicy: s3:GetObject on *",
+        of("TracesPolicy", "PolicyDocument", "Statement", 0, "Action"),
+        ["s3:GetObject"],
     ),
     Mutant(
         "an API that may send",
@@ -144,6 +204,33 @@ MUTANTS = [
         _ELSEWHERE,
     ),
     Mutant(
+        "a second public route of the public function",
+        guards_exposure.routes,
+        "public route ('/v1/elsewhere', 'get', 'AuthFunction')",
+        of("AuthFunction", "Events", "Health"),
+        _ELSEWHERE,
+    ),
+    Mutant(
+        "sign-ups without a limit of their own",
+        guards_exposure.stage,
+        "POST /v1/signups: limit (None, None, None)",
+        of("HttpApi", "RouteSettings", "POST /v1/signups"),
+    ),
+    Mutant(
+        "a limit that is a reference in a map",
+        guards_exposure.stage,
+        "GET /healthz: limit ({'Ref': 'ThrottlingRate'}, 10, True)",
+        of("HttpApi", "RouteSettings", "GET /healthz", "ThrottlingRateLimit"),
+        {"Ref": "ThrottlingRate"},
+    ),
+    Mutant(
+        "a limit for a route that is not there",
+        guards_exposure.stage,
+        "GET /health: has a limit, and is no route",
+        of("HttpApi", "RouteSettings", "GET /health"),
+        {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+    ),
+    Mutant(
         "origins by a reference to a list",
         guards_exposure.cors,
         "allowOrigins is ",
@@ -230,6 +317,29 @@ MUTANTS = [
         "the bucket expires what messages refer to",
         of("AttachmentsBucket", "LifecycleConfiguration", "Rules", 0, "ExpirationInDays"),
         30,
+    ),
+    Mutant(
+        "a bucket that forgets the versions that messages pinned",
+        guards_exposure.bucket,
+        "the bucket expires what messages refer to",
+        of(
+            "AttachmentsBucket", "LifecycleConfiguration", "Rules", 1, "NoncurrentVersionExpiration"
+        ),
+        {"NoncurrentDays": 30},
+    ),
+    Mutant(
+        "a bucket that keeps half of an upload",
+        guards_exposure.bucket,
+        "the bucket keeps what nobody can read",
+        of("AttachmentsBucket", "LifecycleConfiguration", "Rules", 0, "Status"),
+        "Disabled",
+    ),
+    Mutant(
+        "a bucket that takes TLS 1.0",
+        guards_exposure.bucket,
+        "the bucket lets old TLS in",
+        of("AttachmentsBucketPolicy", "PolicyDocument", "Statement", 1, "Condition"),
+        {"NumericLessThan": {"s3:TlsVersion": "1.0"}},
     ),
     Mutant(
         "dead letters for four days",
@@ -365,6 +475,73 @@ MUTANTS = [
         guards_watching.parameters,
         "FromAddress takes anything",
         ("Parameters", "FromAddress", "AllowedPattern"),
+    ),
+    Mutant(
+        "a number without bounds",
+        guards_watching.parameters,
+        "ThrottlingRate has no bounds",
+        ("Parameters", "ThrottlingRate", "MaxValue"),
+    ),
+    Mutant(
+        "a description of another bound",
+        guards_watching.parameters,
+        "LeaseSeconds does not say (unit, 30 to 91)",
+        ("Parameters", "LeaseSeconds", "MaxValue"),
+        91,
+    ),
+    Mutant(
+        "a parameter without a label",
+        guards_watching.parameters,
+        "Stage has no label",
+        ("Metadata", "AWS::CloudFormation::Interface", "ParameterLabels", "Stage"),
+    ),
+    Mutant(
+        "subnets that are none",
+        guards_watching.parameters,
+        "VpcSubnetIds takes anything",
+        ("Parameters", "VpcSubnetIds", "AllowedPattern"),
+    ),
+    Mutant(
+        "a MAIL FROM domain without an identity to set it on",
+        guards_watching.rules,
+        "MailFromDomain is taken without CreateSenderIdentity",
+        ("Rules", "MailFrom"),
+    ),
+    Mutant(
+        "an identity that goes with a parameter",
+        guards_watching.identity,
+        "the identity would go with its parameter",
+        ("Resources", "SenderDomain", "DeletionPolicy"),
+    ),
+    Mutant(
+        "a MAIL FROM domain that nobody sets",
+        guards_watching.identity,
+        "MailFromDomain is not the identity's",
+        of("SenderDomain", "MailFromAttributes"),
+    ),
+    Mutant(
+        "an identity for everybody",
+        guards_watching.identity,
+        "an existing identity is made again",
+        ("Resources", "SenderDomain", "Condition"),
+    ),
+    Mutant(
+        "an output of what is not there",
+        guards_watching.identity,
+        "DkimRecord2 does not depend on CreatesIdentity",
+        ("Outputs", "DkimRecord2", "Condition"),
+    ),
+    Mutant(
+        "nobody told how to sign",
+        guards_watching.outputs,
+        "SignedRoutesArn is not on the list",
+        ("Outputs", "SignedRoutesArn"),
+    ),
+    Mutant(
+        "an output without a word",
+        guards_watching.outputs,
+        "ApiUrl is not described",
+        ("Outputs", "ApiUrl", "Description"),
     ),
     Mutant(
         "a parameter in no group",

@@ -7,7 +7,15 @@ import re
 import pytest
 
 from postlease.rendering import SHIPPED
-from tests.template.deployment import ROOT, Deployment, deployment, is_kept, source
+from tests.template.deployment import (
+    LOGICAL_IDS,
+    ROOT,
+    Deployment,
+    deployment,
+    is_kept,
+    many,
+    source,
+)
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
@@ -41,7 +49,9 @@ def test_every_secret_that_the_page_names_is_the_stacks(deployed: Deployment) ->
 
 def test_what_the_page_says_is_kept_is_kept(deployed: Deployment) -> None:
     kept = {name for name, one in deployed.resources.items() if is_kept(one)}
-    assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret"}
+    assert kept == {"AttachmentsBucket", "TokenKeysSecret", "PepperSecret", "SenderDomain"}
+    paragraph = PAGE.partition("## Removing it")[2].partition("\n## ")[0]
+    assert all(word in paragraph for word in ("bucket", "token keys", "pepper", "identity"))
 
 
 def test_the_places_for_one_s_own_templates_are_where_the_layer_is_made_from(
@@ -56,3 +66,71 @@ def test_the_places_for_one_s_own_templates_are_where_the_layer_is_made_from(
         assert f"`{own}`" in page
         assert f"`{among}`" in page
         assert "`TEMPLATES_DIRECTORY: /opt/python/mails`" in page
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """The cells of the tables below a heading, by the first cell."""
+    section = PAGE.split(f"{heading}\n")[1].split("\n#")[0]
+    cells = [line[1:].rstrip()[:-1].split("|") for line in section.splitlines() if line[:1] == "|"]
+    return {first.strip("` "): [cell.strip() for cell in rest] for first, *rest in cells}
+
+
+def test_the_guide_s_table_names_every_parameter_without_a_default(deployed: Deployment) -> None:
+    required = {name for name, one in deployed.source["Parameters"].items() if "Default" not in one}
+    assert required == set(rows("### 3. Build and deploy")) & deployed.source["Parameters"].keys()
+
+
+def test_every_output_that_a_step_reads_is_there(deployed: Deployment) -> None:
+    told = re.findall(r"outputs? ((?:`\w+`(?:,| and| to)? ?)+)|\(output (\w+)\)", PAGE)
+    named = {name for group in told for name in re.findall(r"[A-Z]\w+", "".join(group))}
+    assert {"ApiUrl", "DmarcRecord", "PepperSecretArn", "SesUrl"} <= named
+    assert named <= deployed.source["Outputs"].keys()
+
+
+def test_the_network_s_table_says_what_each_function_calls(deployed: Deployment) -> None:
+    """By its role's actions. Queues are read by Lambda, from outside the VPC; migrate answers."""
+    services = {"Secrets Manager": "secretsmanager", "SQS": "sqs", "S3": "s3", "SES": "ses"}
+    table = rows("## The network")
+    for name, logical_id in LOGICAL_IDS.items():
+        role = deployed.functions()[logical_id]["Role"]["Fn::GetAtt"][0]
+        called = {
+            action.partition(":")[0]
+            for policy in deployed.resources[role]["Properties"]["Policies"]
+            for statement in policy["PolicyDocument"]["Statement"]
+            for action in many(statement["Action"])
+            if not action.startswith("sqs:")
+            or (action == "sqs:SendMessage" and "DoorbellQueue" in str(statement["Resource"]))
+        } | ({"s3"} if name == "migrate" else set())
+        told = {service for service, cell in zip(services, table[name], strict=True) if cell}
+        assert {services[service] for service in told} == called & set(services.values()), name
+
+
+def test_the_connections_of_the_table_add_up_to_what_the_page_says(deployed: Deployment) -> None:
+    table = rows("### Connections")
+    assert set(table) - {"function", "---"} == set(LOGICAL_IDS)
+    for environments, each, together in (table[name] for name in LOGICAL_IDS):
+        assert int(environments.split()[0]) * int(each) == int(together)
+    total = sum(int(table[name][2]) for name in LOGICAL_IDS)
+    assert f"That is {total}, with `Stage` = `prod`" in PAGE
+
+
+def test_the_environments_of_the_table_are_the_template_s_bounds(deployed: Deployment) -> None:
+    parameters = deployed.source["Parameters"]
+    sources = {
+        found["Properties"]["FunctionName"]["Ref"]: found["Properties"]["ScalingConfig"]
+        for found in deployed.of_type("AWS::Lambda::EventSourceMapping").values()
+    }
+    reserved = 0
+    for name, logical_id in LOGICAL_IDS.items():
+        own = deployed.functions()[logical_id].get("ReservedConcurrentExecutions")
+        if own is not None:
+            bound = own["Fn::If"][1]
+        elif logical_id in sources:
+            bound = sources[logical_id]["MaximumConcurrency"]
+        else:
+            bound = 1  # CloudFormation asks it once at a time
+        number = parameters[bound["Ref"]]["Default"] if isinstance(bound, dict) else bound
+        assert rows("### Connections")[name][0].split()[0] == str(number), name
+        reserved += number if own is not None else 0
+    assert f"It reserves\n{reserved} with the defaults" in PAGE
+    assert f"must be {reserved + 100} or more" in PAGE

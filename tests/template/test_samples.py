@@ -22,6 +22,7 @@ from postlease import doorbell
 from postlease.model import parse_event_id
 from postlease.providers import ses_events
 from tests.template.deployment import FUNCTIONS, LOGICAL_IDS, ROOT, Deployment, deployment, source
+from tests.template.guards_exposure import PUBLIC_ROUTES
 
 HTTP = {
     "auth-signup": ("POST", "/v1/signups"),
@@ -185,7 +186,13 @@ def test_an_http_sample_is_a_payload_of_format_2(name: str, route: tuple[str, st
     event = sample(name)
     request = APIGatewayProxyEventV2(event)
     method, path = route
-    assert (event["version"], event["routeKey"]) == ("2.0", "$default")
+    own = (path, method.lower(), "AuthFunction") in PUBLIC_ROUTES
+    assert event["routeKey"] == event["requestContext"]["routeKey"]
+    assert (event["version"], event["routeKey"]) == (
+        "2.0",
+        f"{method} {path}" if own else "$default",
+    )
+    assert ("pathParameters" in event) == (own and "{" in path)
     assert request.http_method == method
     assert re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), request.raw_path)
     assert request.raw_path == request.request_context.http.path

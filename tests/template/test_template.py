@@ -9,6 +9,7 @@ import pytest
 
 from tests.template import (
     guards_code,
+    guards_connections,
     guards_exposure,
     guards_permissions,
     guards_settings,
@@ -45,6 +46,10 @@ def test_every_function_can_read_its_environment_and_holds_nothing_unread(
     deployed: Deployment,
 ) -> None:
     assert guards_settings.environments(deployed) == []
+
+
+def test_the_connections_of_all_functions_fit_into_a_small_server(deployed: Deployment) -> None:
+    assert guards_connections.connections(deployed) == []
 
 
 def test_every_default_of_the_design_stands_in_the_template(deployed: Deployment) -> None:
@@ -85,6 +90,12 @@ def test_each_role_may_do_exactly_what_the_table_says(deployed: Deployment) -> N
     assert guards_permissions.permissions(deployed) == []
 
 
+def test_each_function_has_a_role_of_its_own_that_lambda_alone_takes_on(
+    deployed: Deployment,
+) -> None:
+    assert guards_permissions.roles(deployed) == []
+
+
 def test_only_sweep_and_doorbell_may_send_and_only_from_the_configured_address(
     deployed: Deployment,
 ) -> None:
@@ -95,7 +106,7 @@ def test_no_permission_holds_a_wildcard_beyond_the_list(deployed: Deployment) ->
     assert guards_permissions.wildcards(deployed) == []
 
 
-def test_default_is_the_only_public_route(deployed: Deployment) -> None:
+def test_only_the_listed_routes_are_public(deployed: Deployment) -> None:
     assert guards_exposure.routes(deployed) == []
 
 
@@ -103,7 +114,9 @@ def test_cors_is_a_literal_list_of_one_origin(deployed: Deployment) -> None:
     assert guards_exposure.cors(deployed) == []
 
 
-def test_the_api_is_throttled_and_logs_neither_path_nor_address(deployed: Deployment) -> None:
+def test_every_route_is_throttled_and_the_api_logs_neither_path_nor_address(
+    deployed: Deployment,
+) -> None:
     assert guards_exposure.stage(deployed) == []
 
 
@@ -139,8 +152,23 @@ def test_every_parameter_is_described_grouped_and_bounded(deployed: Deployment) 
     assert guards_watching.parameters(deployed) == []
 
 
+def test_an_identity_is_made_when_asked_for_and_stays(deployed: Deployment) -> None:
+    assert guards_watching.identity(deployed) == []
+
+
+def test_the_outputs_say_what_comes_next(deployed: Deployment) -> None:
+    assert guards_watching.outputs(deployed) == []
+
+
 def test_rules_use_only_what_cloudformation_understands_there(deployed: Deployment) -> None:
     assert guards_watching.rules(deployed) == []
+
+
+def test_the_guide_tells_the_limits_of_routes() -> None:
+    guide = (ROOT / "docs" / "http-api.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([A-Z]+ /\S*)` \| (\d+) \| (\d+) \|$", guide, re.MULTILINE)
+    told = {route: (int(rate), int(burst)) for route, rate, burst in rows}
+    assert told == guards_exposure.LIMITS
 
 
 def test_whole_addresses_are_a_permission_of_their_own() -> None:

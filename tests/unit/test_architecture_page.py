@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from postlease.model import FailureReason
+from tests.releases.collecting import name_of, statements
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "layers" / "postlease" / "python" / "postlease"
@@ -51,12 +52,10 @@ ROWS = {
 }
 
 
-def statements(folder: Path) -> set[str]:
-    """The names in the first lines of the SQL texts under folder."""
-    names: set[str] = set()
-    for path in folder.rglob("*.py"):
-        names.update(re.findall(r'LiteralString = """-- (\w+\.\w+)\n', path.read_text("utf-8")))
-    return names
+def names(package: str = "") -> set[str]:
+    """The names of the statements of a package of ours, or of all."""
+    found = {text for where, text in statements().items() if where.startswith(package)}
+    return {name for text in found if (name := name_of(text))}
 
 
 def test_each_row_of_the_checklists_is_there_and_no_other() -> None:
@@ -84,15 +83,15 @@ def test_every_room_of_the_package_is_on_the_page() -> None:
 
 
 def test_every_statement_of_the_outbox_is_on_the_page() -> None:
-    missing = {name for name in statements(PACKAGE / "outbox") if f"`{name}`" not in PAGE}
+    missing = {name for name in names("outbox.") if f"`{name}`" not in PAGE}
     assert not missing
 
 
 def test_every_statement_on_the_page_is_in_the_code() -> None:
-    rooms = {name.partition(".")[0] for name in statements(PACKAGE)}
+    rooms = {name.partition(".")[0] for name in names()}
     named = set(re.findall(rf"`((?:{'|'.join(sorted(rooms))})\.\w+)`", PAGE))
     assert named
-    assert named <= statements(PACKAGE)
+    assert named <= names()
 
 
 def test_every_reason_of_a_failed_message_has_its_sentence() -> None:

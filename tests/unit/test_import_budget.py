@@ -1,10 +1,12 @@
 """What each handler loads when it is imported, by name: a cold start pays for it every time.
 
-Of the heavy modules only those of a literal table; the others come with the first use.
+Of the heavy modules only those of a literal table; of the rooms that load their modules with the
+first use, those that nearly every invocation needs. The others come with the first use.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 
 from tests.template.configuration import REQUIRED
 from tests.template.deployment import FUNCTIONS, ROOT
+from tests.unit.test_first_use import PACKAGES
 
 HEAVY = (
     "asyncio",
@@ -26,11 +29,14 @@ HEAVY = (
     "botocore.config",
     "botocore.session",
     "dns",
+    "email.policy",
     "email_validator",
+    "html",
     "http.client",
     "idna",
     "jinja2",
     "jmespath",
+    "mimetypes",
     "multiprocessing",
     "psycopg",
     "psycopg_pool",
@@ -59,15 +65,45 @@ EVERYWHERE = {
 BUDGETS = dict.fromkeys(FUNCTIONS, EVERYWHERE) | {
     "migrate": EVERYWHERE | {"http.client", "urllib.request"},  # it answers CloudFormation
 }
+DELIVERY = {
+    "model.claims",
+    "model.mails",
+    "model.outcomes",
+    "outbox.claimed_rows",
+    "outbox.claiming",
+    "outbox.dispatching",
+    "outbox.floors",
+}
+ROOMS = {
+    "auth": {
+        "accounts.admitting",
+        "accounts.asking",
+        "accounts.events",
+        "accounts.ground",
+        "accounts.issuing",
+        "accounts.mailboxes",
+        "accounts.redeeming",
+        "accounts.signing_up",
+        "accounts.verifying",
+    },
+    "doorbell": DELIVERY,
+    "feedback": {"model.outcomes"},
+    "messages": {"model.mails", "suppression.listing"},
+    "migrate": set(),
+    "reaper": {"model.outcomes"},
+    "retention": set(),
+    "sweep": DELIVERY,
+}
 LOADED = """
 import sys
 import functions.{0}.app
-print(*(name for name in sys.argv[1:] if name in sys.modules))
+print(*(name for name in sys.modules if name in sys.argv[1:] or name.startswith("postlease.")))
 """
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_importing_a_handler_loads_none_of_the_heavy_modules_but_those_it_may(name: str) -> None:
+@functools.cache
+def loaded(name: str) -> set[str]:
+    """The heavy modules, and ours, that importing a handler loads in a process of its own."""
     path = os.pathsep.join((str(ROOT), str(ROOT / "layers" / "postlease" / "python")))
     told = subprocess.run(
         [sys.executable, "-c", LOADED.format(name), *HEAVY],
@@ -76,4 +112,18 @@ def test_importing_a_handler_loads_none_of_the_heavy_modules_but_those_it_may(na
         check=True,
         text=True,
     )
-    assert set(told.stdout.split()) == BUDGETS[name]
+    return set(told.stdout.split())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_importing_a_handler_loads_none_of_the_heavy_modules_but_those_it_may(name: str) -> None:
+    assert loaded(name) & set(HEAVY) == BUDGETS[name]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_of_rooms_that_load_with_the_first_use_a_handler_imports_what_it_always_needs(
+    name: str,
+) -> None:
+    rooms = {package for package in PACKAGES if package != "postlease"}
+    ours = {module for module in loaded(name) if module.rpartition(".")[0] in rooms}
+    assert ours == {f"postlease.{module}" for module in {*ROOMS[name], "model.words"}}

@@ -11,6 +11,7 @@ The map, from the top of the import order down (nothing imports upwards):
     secret_store
     config                                 the only reader of the environment
     model  errors
+    first_use                              loads modules when their names are asked for
 
 For code that asks for mail on a connection of its own there are `enqueue`, `Recipient` and
 `AttachmentReference`. Whoever does not name them does not import them.
@@ -20,16 +21,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from postlease.model import AttachmentReference
-    from postlease.producing import Recipient, enqueue
+from postlease.first_use import on_first_use
 
 __all__ = ["AttachmentReference", "Recipient", "enqueue"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from postlease import model, producing  # noqa: PLC0415 - a handler starts sooner without them
-
-    return getattr(model if name == "AttachmentReference" else producing, name)
+if TYPE_CHECKING:
+    from postlease.model import AttachmentReference
+    from postlease.producing import Recipient, enqueue
+else:
+    __getattr__ = on_first_use(__name__, model="AttachmentReference", producing="Recipient enqueue")

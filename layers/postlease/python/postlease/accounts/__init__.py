@@ -18,31 +18,28 @@ idempotency key, rate limit, user, tokens, messages. Answers do not tell whether
 known. HTTP is not known here, but for the status that a stored answer is replayed with.
 """
 
-from postlease.accounts.admitting import admit
-from postlease.accounts.changing import Changed, change_address, close, revoke_resets
-from postlease.accounts.codes import try_code
-from postlease.accounts.events import Absence, Event, PublicStatus, event_status
-from postlease.accounts.resetting import Redeemed, redeem_reset, request_reset
-from postlease.accounts.signing_up import SignUp, resend_verification, sign_up
-from postlease.accounts.verifying import Verified, verify
+from __future__ import annotations
 
-__all__ = [
-    "Absence",
-    "Changed",
-    "Event",
-    "PublicStatus",
-    "Redeemed",
-    "SignUp",
-    "Verified",
-    "admit",
-    "change_address",
-    "close",
-    "event_status",
-    "redeem_reset",
-    "request_reset",
-    "resend_verification",
-    "revoke_resets",
-    "sign_up",
-    "try_code",
-    "verify",
-]
+from typing import TYPE_CHECKING
+
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.accounts.admitting import admit
+    from postlease.accounts.changing import Changed, change_address, close, revoke_resets
+    from postlease.accounts.codes import try_code
+    from postlease.accounts.events import Absence, Event, PublicStatus, event_status
+    from postlease.accounts.resetting import Redeemed, redeem_reset, request_reset
+    from postlease.accounts.signing_up import SignUp, resend_verification, sign_up
+    from postlease.accounts.verifying import Verified, verify
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        admitting="admit",
+        changing="Changed change_address close revoke_resets",
+        codes="try_code",
+        events="Absence Event PublicStatus event_status",
+        resetting="Redeemed redeem_reset request_reset",
+        signing_up="SignUp resend_verification sign_up",
+        verifying="Verified verify",
+    )

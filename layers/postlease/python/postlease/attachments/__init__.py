@@ -10,24 +10,26 @@
 Keys are passed on as they are: no room decodes, normalizes or cleans one.
 """
 
-from postlease.attachments.deleting import DELETE_LIMIT, Deleted, delete_noted
-from postlease.attachments.loading import load
-from postlease.attachments.pinning import Pinned, Seen, Wanted, pin
-from postlease.attachments.prefixes import tag
-from postlease.attachments.storage import SilentError
-from postlease.attachments.uploading import Upload, upload
+from __future__ import annotations
 
-__all__ = [
-    "DELETE_LIMIT",
-    "Deleted",
-    "Pinned",
-    "Seen",
-    "SilentError",
-    "Upload",
-    "Wanted",
-    "delete_noted",
-    "load",
-    "pin",
-    "tag",
-    "upload",
-]
+from typing import TYPE_CHECKING
+
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.attachments.deleting import DELETE_LIMIT, Deleted, delete_noted
+    from postlease.attachments.loading import load
+    from postlease.attachments.pinning import Pinned, Seen, Wanted, pin
+    from postlease.attachments.prefixes import tag
+    from postlease.attachments.storage import SilentError
+    from postlease.attachments.uploading import Upload, upload
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        deleting="DELETE_LIMIT Deleted delete_noted",
+        loading="load",
+        pinning="Pinned Seen Wanted pin",
+        prefixes="tag",
+        storage="SilentError",
+        uploading="Upload upload",
+    )

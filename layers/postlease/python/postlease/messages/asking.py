@@ -10,8 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from postlease import addresses, rendering, strict_json
-from postlease.attachments import Wanted
+from postlease import addresses, attachments, rendering, strict_json
 from postlease.config import settings
 from postlease.errors import InvalidInputError, RefusedInputError, TemplateError
 from postlease.messages import reading
@@ -35,7 +34,7 @@ class Asked:
     """row has the members that the enqueue functions want, but for what `wanted` becomes."""
 
     row: dict[str, Any] = field(repr=False)
-    wanted: list[Wanted] = field(repr=False)
+    wanted: list[attachments.Wanted] = field(repr=False)
     pointer: str
 
 
@@ -55,7 +54,7 @@ def read(body: Mapping[str, Any], faults: Faults, pointer: str) -> Asked:
             faults.add(RefusedInputError(place, "the name is taken"))
     _check_template(row, faults, pointer, names_sender="from" in said)
     wanted = [
-        Wanted(
+        attachments.Wanted(
             pointer=f"{pointer}/attachments/{place}",
             **{name: value for name, value in one.items() if value is not None},
         )
@@ -163,7 +162,7 @@ def _check_template(
                 faults.add(RefusedInputError(f"{pointer}{place}", detail))
 
 
-def _check_content_ids(wanted: list[Wanted], faults: Faults) -> None:
+def _check_content_ids(wanted: list[attachments.Wanted], faults: Faults) -> None:
     seen: set[str] = set()
     for one in wanted:
         if one.content_id in seen:

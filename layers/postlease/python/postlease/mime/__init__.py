@@ -11,15 +11,18 @@ Whom a mail is delivered to is not read from these bytes: that is the envelope's
 
 from __future__ import annotations
 
-from postlease.mime.composing import compose, message_identifier
-from postlease.mime.filenames import FORBIDDEN_EXTENSIONS, is_forbidden_filename
-from postlease.mime.headers import read_mailboxes, subject
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "FORBIDDEN_EXTENSIONS",
-    "compose",
-    "is_forbidden_filename",
-    "message_identifier",
-    "read_mailboxes",
-    "subject",
-]
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.mime.composing import compose, message_identifier
+    from postlease.mime.filenames import FORBIDDEN_EXTENSIONS, is_forbidden_filename
+    from postlease.mime.headers import read_mailboxes, subject
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        composing="compose message_identifier",
+        filenames="FORBIDDEN_EXTENSIONS is_forbidden_filename",
+        headers="read_mailboxes subject",
+    )

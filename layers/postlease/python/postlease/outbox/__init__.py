@@ -20,99 +20,74 @@ Every statement names the status that it expects. Statements that change several
 in id order first; only claim, reaper and retention skip what is locked.
 """
 
-from postlease.outbox.accepting import Accepted, enqueue_for
-from postlease.outbox.claiming import Claimant, Room, claim, claim_named, claim_probe
-from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
-from postlease.outbox.enqueueing import (
-    enqueue,
-    enqueue_auth,
-    rehearse_supersede,
-    supersede,
-    supersede_notes,
-    take_place,
-)
-from postlease.outbox.finding import MessageState, Wanted, find, search
-from postlease.outbox.floors import Floors
-from postlease.outbox.looking import HeldUp, held_up, suspects_due, waiting
-from postlease.outbox.operating import (
-    CancelWord,
-    ResolveWord,
-    RetryWord,
-    cancel,
-    count_retriable,
-    resolve,
-    retry,
-    retry_many,
-)
-from postlease.outbox.purging import purge
-from postlease.outbox.reaping import (
-    Reaped,
-    expire_waiting,
-    reap_dispatched,
-    reap_keyed,
-    reap_undispatched,
-)
-from postlease.outbox.recording import record
-from postlease.outbox.settling import settle_accepted
-from postlease.outbox.watching import (
-    Backlog,
-    ClassBacklog,
-    EventState,
-    backlog,
-    backlog_by_class,
-    event_state,
-    finished_lately,
-)
+from __future__ import annotations
 
-__all__ = [
-    "Accepted",
-    "Addressee",
-    "Asked",
-    "Backlog",
-    "CancelWord",
-    "Claimant",
-    "ClassBacklog",
-    "EventState",
-    "Floors",
-    "HeldUp",
-    "MessageState",
-    "Reaped",
-    "ResolveWord",
-    "RetryWord",
-    "Room",
-    "Terms",
-    "Verdict",
-    "Wanted",
-    "authorize",
-    "backlog",
-    "backlog_by_class",
-    "cancel",
-    "claim",
-    "claim_named",
-    "claim_probe",
-    "count_retriable",
-    "enqueue",
-    "enqueue_auth",
-    "enqueue_for",
-    "event_state",
-    "expire_waiting",
-    "find",
-    "finished_lately",
-    "held_up",
-    "purge",
-    "reap_dispatched",
-    "reap_keyed",
-    "reap_undispatched",
-    "record",
-    "rehearse_supersede",
-    "resolve",
-    "retry",
-    "retry_many",
-    "search",
-    "settle_accepted",
-    "supersede",
-    "supersede_notes",
-    "suspects_due",
-    "take_place",
-    "waiting",
-]
+from typing import TYPE_CHECKING
+
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.outbox.accepting import Accepted, enqueue_for
+    from postlease.outbox.claiming import Claimant, Room, claim, claim_named, claim_probe
+    from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
+    from postlease.outbox.enqueueing import (
+        enqueue,
+        enqueue_auth,
+        rehearse_supersede,
+        supersede,
+        supersede_notes,
+        take_place,
+    )
+    from postlease.outbox.finding import MessageState, Wanted, find, search
+    from postlease.outbox.floors import Floors
+    from postlease.outbox.looking import HeldUp, held_up, suspects_due, waiting
+    from postlease.outbox.operating import (
+        CancelWord,
+        ResolveWord,
+        RetryWord,
+        cancel,
+        count_retriable,
+        resolve,
+        retry,
+        retry_many,
+    )
+    from postlease.outbox.purging import purge
+    from postlease.outbox.reaping import (
+        Reaped,
+        expire_waiting,
+        reap_dispatched,
+        reap_keyed,
+        reap_undispatched,
+    )
+    from postlease.outbox.recording import record
+    from postlease.outbox.settling import settle_accepted
+    from postlease.outbox.watching import (
+        Backlog,
+        ClassBacklog,
+        EventState,
+        backlog,
+        backlog_by_class,
+        event_state,
+        finished_lately,
+    )
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        accepting="Accepted enqueue_for",
+        claiming="Claimant Room claim claim_named claim_probe",
+        dispatching="Addressee Asked Terms Verdict authorize",
+        enqueueing="enqueue enqueue_auth rehearse_supersede supersede supersede_notes take_place",
+        finding="MessageState Wanted find search",
+        floors="Floors",
+        looking="HeldUp held_up suspects_due waiting",
+        operating=(
+            "CancelWord ResolveWord RetryWord cancel count_retriable resolve retry retry_many"
+        ),
+        purging="purge",
+        reaping="Reaped expire_waiting reap_dispatched reap_keyed reap_undispatched",
+        recording="record",
+        settling="settle_accepted",
+        watching=(
+            "Backlog ClassBacklog EventState backlog backlog_by_class event_state finished_lately"
+        ),
+    )

@@ -11,7 +11,7 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from postlease.pages import Page
+from postlease import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def signed() -> Mapping[str, tuple[str, ...]]:
 
 
 @functools.cache
-def page() -> Page:
+def page() -> pages.Page:
     """The page, with the policy that it needs."""
     style = _read("reference.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -54,7 +54,7 @@ def page() -> Page:
         "x-frame-options": "DENY",
         "x-robots-tag": "noindex, nofollow",
     }
-    return Page("".join(_document(json.loads(openapi()), style)), headers)
+    return pages.Page("".join(_document(json.loads(openapi()), style)), headers)
 
 
 def _read(name: str) -> str:

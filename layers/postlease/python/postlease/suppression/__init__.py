@@ -8,37 +8,33 @@ bounce, which it does not. The dispatch check (`outbox.authorize`) obeys the lis
 there, in the database.
 """
 
-from postlease.suppression.listing import Entry, Reason, delete, find, page, put
-from postlease.suppression.noting import (
-    HARD_LIFETIME,
-    SOFT_LIFETIME,
-    SOFT_LIMIT,
-    SOFT_WINDOW,
-    bounce_digest,
-    digest,
-    note_complaint,
-    note_delivery,
-    note_hard,
-    note_soft,
-    purge,
-)
+from __future__ import annotations
 
-__all__ = [
-    "HARD_LIFETIME",
-    "SOFT_LIFETIME",
-    "SOFT_LIMIT",
-    "SOFT_WINDOW",
-    "Entry",
-    "Reason",
-    "bounce_digest",
-    "delete",
-    "digest",
-    "find",
-    "note_complaint",
-    "note_delivery",
-    "note_hard",
-    "note_soft",
-    "page",
-    "purge",
-    "put",
-]
+from typing import TYPE_CHECKING
+
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.suppression.listing import Entry, Reason, delete, find, page, put
+    from postlease.suppression.noting import (
+        HARD_LIFETIME,
+        SOFT_LIFETIME,
+        SOFT_LIMIT,
+        SOFT_WINDOW,
+        bounce_digest,
+        digest,
+        note_complaint,
+        note_delivery,
+        note_hard,
+        note_soft,
+        purge,
+    )
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        listing="Entry Reason delete find page put",
+        noting=(
+            "HARD_LIFETIME SOFT_LIFETIME SOFT_LIMIT SOFT_WINDOW"
+            " bounce_digest digest note_complaint note_delivery note_hard note_soft purge"
+        ),
+    )

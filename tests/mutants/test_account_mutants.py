@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.auth.conftest import (
+    api,
+    codes,
+    mailed,
+    open_database,
+    reset,
+    signed_up,
+    world,
+)
 from tests.integration.auth.test_sub_addresses import shown, waiting
 from tests.mutants.test_statement_mutants import Mutant, load, passes
 
@@ -16,7 +25,17 @@ if TYPE_CHECKING:
 
     from tests.integration.auth.conftest import World
 
-__all__ = ["shown", "waiting"]  # fixtures
+__all__ = [  # fixtures
+    "api",
+    "codes",
+    "mailed",
+    "open_database",
+    "reset",
+    "shown",
+    "signed_up",
+    "waiting",
+    "world",
+]
 
 IDEMPOTENCY = "postlease.idempotency"
 LIMITS = "postlease.limits"
