@@ -4,7 +4,7 @@
     python3 local/bootstrap.py --environment sam    .venv-sam from requirements/sam.txt
     python3.13 local/bootstrap.py --environment lambda    .venv-lambda, what Lambda's runtime brings
     python3.13 local/bootstrap.py --environment emulator    .venv-emulator, for 3.13 alone
-    python3 local/bootstrap.py --environment peers    .venv-peers, the queues that the bench compares
+    python3 local/bootstrap.py --environment peers    .venv-peers, what the bench compares with
 
 A second call finds its stamp and returns at once without writing anything, whatever Python calls:
 to change an environment's Python, remove the environment first.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -14,7 +16,7 @@ from local.signatures import is_signed
 from local.web import Request, Response, message_response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from local.functions import Function
     from local.template import Cors, Route
@@ -23,6 +25,8 @@ HEADER_LIMIT = 10_240
 """Bytes of all headers together, names included."""
 PATIENCE_SECONDS = 25
 """How long a request waits for a free worker; API Gateway gives up after 30 s."""
+ROOM = 256
+"""Requests that one function has in hand, most of them waiting; whoever comes then is sent away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,13 @@ class Gateway:
         *,
         cors: Cors | None = None,
         patience: float = PATIENCE_SECONDS,
+        room: int = ROOM,
     ) -> None:
         targets = [_target(route, functions[route.function]) for route in routes]
         self._targets = sorted(targets, key=lambda target: target.rank)
         self._cors = cors
         self._patience = patience
+        self._rooms = {name: threading.BoundedSemaphore(room) for name in functions}
 
     def respond(self, request: Request) -> Response:
         """The answer to one request."""
@@ -81,15 +87,27 @@ class Gateway:
         if len(json.dumps(event)) > PAYLOAD_LIMIT:
             return message_response(413)
         try:
-            result = target.function.invoke(event, patience=self._patience)
+            with self._room(target.route.function):
+                result = target.function.invoke(event, patience=self._patience)
         except ThrottledError:
-            return message_response(503)
+            busy = message_response(503)
+            return Response(busy.status, busy.body, (*busy.headers, ("retry-after", "1")))
         if result.error is not None:
             return message_response(500)
         try:
             return http_response(result.value)
         except (BadAnswerError, ValueError):
             return message_response(500)
+
+    @contextlib.contextmanager
+    def _room(self, function: str) -> Iterator[None]:
+        """A place among the requests of function. ThrottledError at once if all are taken."""
+        if not self._rooms[function].acquire(blocking=False):
+            raise ThrottledError(function)
+        try:
+            yield
+        finally:
+            self._rooms[function].release()
 
     def _allowed_origin(self, request: Request) -> str | None:
         origin = request.header("origin")

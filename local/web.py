@@ -7,6 +7,7 @@ import json
 import select
 import socket
 import threading
+import time
 import traceback
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 _MEGABYTE = 1024 * 1024
 _IDLE_SECONDS = 75
+_BACKLOG = 1_024
+_SHORT_OF_ROOM_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Front:
         except OSError as error:
             self.listener.close()
             raise AddressInUseError(f"port {port} is taken: choose another, or PORT=0") from error
-        self.listener.listen(256)
+        self.listener.listen(_BACKLOG)
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -135,13 +138,26 @@ class Front:
             try:
                 connection, address = self.listener.accept()
             except OSError:
-                return
+                if self._closed:
+                    return
+                # Out of descriptors, or the client has left: who comes next is still answered.
+                time.sleep(_SHORT_OF_ROOM_SECONDS)
+                continue
             with self._lock:
                 if self._closed:
                     connection.close()
                     return
                 self._open.add(connection)
-            threading.Thread(target=self._talk, args=(connection, address), daemon=True).start()
+            talk = threading.Thread(target=self._talk, args=(connection, address), daemon=True)
+            try:
+                talk.start()
+            except RuntimeError:  # no room for another thread
+                self._forget(connection)
+
+    def _forget(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
 
     def _talk(self, connection: socket.socket, address: tuple[str, int]) -> None:
         try:
@@ -150,9 +166,7 @@ class Front:
             with contextlib.suppress(OSError, ValueError):
                 _Conversation(connection, address, self)
         finally:
-            with self._lock:
-                self._open.discard(connection)
-            connection.close()
+            self._forget(connection)
 
 
 class _BadRequestError(Exception):

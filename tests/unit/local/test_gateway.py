@@ -276,6 +276,31 @@ def test_a_throttled_function_is_a_503(make_function: Callable[..., Function]) -
     assert (status, json.loads(body)) == (503, {"message": "Service Unavailable"})
 
 
+def test_a_request_that_finds_no_room_is_sent_away_for_a_second_and_starts_nothing(
+    make_function: Callable[..., Function],
+) -> None:
+    routes, functions = [Route("$default", "full", iam=False)], {"full": make_function(ECHO)}
+    front = Front(Gateway(routes, functions, room=0).respond)
+    try:
+        status, headers, body = exchange(front, "GET", "/")
+    finally:
+        front.close()
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert json.loads(body) == {"message": "Service Unavailable"}
+    assert functions["full"].cold_starts == 0
+
+
+def test_a_request_that_ended_leaves_its_room_to_the_next(
+    make_function: Callable[..., Function],
+) -> None:
+    routes, functions = [Route("$default", "one", iam=False)], {"one": make_function(ECHO)}
+    front = Front(Gateway(routes, functions, room=1).respond)
+    try:
+        assert [exchange(front, "GET", "/")[0] for _ in range(2)] == [200, 200]
+    finally:
+        front.close()
+
+
 def test_an_iam_route_is_served_to_nobody_unsigned(front: Front) -> None:
     status, _, body = exchange(front, "POST", "/v1/messages", b"{}")
     assert (status, json.loads(body)) == (403, {"message": "Forbidden"})
