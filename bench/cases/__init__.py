@@ -1,10 +1,18 @@
 """What is measured, a module for each question.
 
-draining    one run of one queue: seconds, processor time, commits, WAL
-queues      the queues in turn
-limits      what PostgreSQL itself does when pgbench asks for the same writes
-enqueueing  asking for mail against a bare INSERT
-claiming    claims behind a history, under an old snapshot, beside far-future rows
+draining     one run of one queue: seconds, processor time, commits, WAL
+queues       the queues in turn
+limits       what PostgreSQL itself does when pgbench asks for the same writes
+composing    MIME against the standard library's
+sending      the whole path, and SES over HTTP
+enqueueing   asking for mail against a bare INSERT
+rows         rows of another time: long sent, or not due for a month
+claiming     claims behind a history, under an old snapshot, beside far-future rows
+retiring     retention among five million rows, and the claims beside it
+signing_up   a sign-up in process against its bare SQL
+overloading  ten times as many sign-ups as the machine can serve
+scaling      several workers, several slots
+starting     each function's start against importing its libraries
 """
 
 from __future__ import annotations
@@ -16,7 +24,9 @@ from bench.cases import (
     claiming,
     composing,
     enqueueing,
+    overloading,
     queues,
+    retiring,
     scaling,
     sending,
     signing_up,
@@ -48,10 +58,11 @@ CASES = {
     "ses": Case(sending.ses, in_quick=True),
     "enqueue": Case(enqueueing.enqueueing, in_quick=True),
     "history": Case(claiming.history, in_quick=True),
+    "retention": Case(retiring.retention),
     "far-future": Case(claiming.far_future, in_quick=True),
     "old-snapshot": Case(claiming.old_snapshot, in_quick=True),
     "sign-up": Case(signing_up.in_process, in_quick=True),
-    "overload": Case(signing_up.overload),
+    "overload": Case(overloading.overload),
     "workers": Case(scaling.workers),
     "memory": Case(scaling.memory),
     "cold-starts": Case(starting.cold_starts),

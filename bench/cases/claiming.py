@@ -10,15 +10,15 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from bench.cases.rows import due_in_a_month, finished_up_to, wait_on
 from bench.measuring.figures import Figure, percentile
 from bench.measuring.findings import Finding, Table
 from bench.measuring.progress import tell
 from bench.measuring.wording import number
-from bench.peers.own import fill
 from postlease import outbox
 from postlease.database import connect
 from postlease.model import Settlement
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SLOTS = 100
 CLAIMS = 300
+WAITING = (CLAIMS + 1) * SLOTS
 HISTORY = (1_000_000, 5_000_000)
 SHORT_HISTORY = (100_000,)
 FAR = 100_000
@@ -42,27 +43,6 @@ EVERY = 10_000
 _LEASE = timedelta(seconds=45)
 _TERMS = outbox.Terms("ses", keeps_keys=False, needed=timedelta(seconds=23), max_attempts=5)
 _ROOM = outbox.Room(24_000_000, alone=True)
-
-# Rows as a sent receipt leaves them; what checks an INSERT would take five times as long.
-FINISHED: LiteralString = """
-INSERT INTO postlease.email_messages (
-    id, template, parameters, to_addresses, producer, status, attempt_count, dispatched_at,
-    provider, provider_message_id, template_version, attempts, created_at, available_at, sent_at,
-    finished_at)
-SELECT (lpad(to_hex(1500000000000 + n), 12, '0') || '70008000000000000000')::uuid, 'receipt',
-       '{"total": "12.00", "order_number": "A-1"}', ARRAY['reader@example.com'], 'shop', 'sent', 1,
-       t, 'ses', '0100018f-000000000000000000000000000000000000000000000001-000000', 'given',
-       '[{"attempt": 1, "owner": "bench#0123456789abcdef", "outcome": "accepted"}]', t, t, t, t
-FROM (SELECT n, now() - interval '80 days' + n * interval '1 second' AS t
-      FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS n) AS old
-"""
-FAR_FUTURE: LiteralString = """
-INSERT INTO postlease.email_messages (
-    template, to_addresses, parameters, producer, priority, available_at)
-SELECT 'receipt', ARRAY['reader' || n || '@example.com'], '{"total": "12.00"}', 'shop', 0,
-       now() + interval '30 days' + n * interval '1 second'
-FROM generate_series(1, %(number)s::integer) AS n
-"""
 
 
 @dataclass(slots=True)
@@ -99,18 +79,16 @@ class Claimer:
 
 
 def history(cluster: Cluster, scale: Scale) -> Finding:
-    """Claims with so many finished rows, against claims with none."""
+    """Claims with so many finished rows, against claims with none; the rows stay for retention."""
     bare, old = cluster.postlease("bare"), cluster.postlease("history")
     rows: list[tuple[str, ...]] = []
     ratios: dict[str, Figure] = {}
     told: dict[str, Any] = {}
-    there = 0
     for number_of_rows in HISTORY if scale.large else SHORT_HISTORY:
-        _wait_on(bare.owner, CLAIMS * SLOTS)
-        _wait_on(old.owner, CLAIMS * SLOTS, keep=there > 0)
+        wait_on(bare.owner, WAITING)
+        wait_on(old.owner, WAITING, keep=True)
         tell(f"  filling up to {number_of_rows:,} finished rows")
-        _add_finished(old.owner, there, number_of_rows)
-        there = number_of_rows
+        finished_up_to(old.owner, number_of_rows)
         for home in (bare, old):
             cluster.calm(home.owner)
         with claimer(bare) as without, claimer(old) as among:
@@ -123,7 +101,6 @@ def history(cluster: Cluster, scale: Scale) -> Finding:
         # Whatever the largest is here: the quick form has not the five million.
         ratios["claim_p99_5m_vs_0"] = _ratio(among.milliseconds, without.milliseconds, 99)
         tell(f"  p99 against none: {ratios['claim_p99_5m_vs_0'].median:.2f}")
-    cluster.drop("history")
     cluster.drop("bare")
     return Finding(
         "Claims behind a history",
@@ -140,9 +117,8 @@ def far_future(cluster: Cluster, scale: Scale) -> Finding:
     del scale
     bare, far = cluster.postlease("bare"), cluster.postlease("far")
     for home in (bare, far):
-        _wait_on(home.owner, CLAIMS * SLOTS)
-    with _unchecked(far.owner) as connection:
-        connection.execute(FAR_FUTURE, {"number": FAR})
+        wait_on(home.owner, WAITING)
+    due_in_a_month(far.owner, FAR)
     for home in (bare, far):
         cluster.calm(home.owner)
     with claimer(bare) as without, claimer(far) as beside:
@@ -174,7 +150,7 @@ def old_snapshot(cluster: Cluster, scale: Scale) -> Finding:
     messages = UNDER_SNAPSHOT if scale.large else UNDER_SNAPSHOT // 5
     free, held = cluster.postlease("free"), cluster.postlease("held")
     for home in (free, held):
-        _wait_on(home.owner, messages)
+        wait_on(home.owner, messages + SLOTS)
         cluster.calm(home.owner)
     rows: list[tuple[str, ...]] = []
     with (
@@ -215,32 +191,6 @@ def claimer(home: Home) -> Iterator[Claimer]:
         one.finish(one.claim())
         one.milliseconds.clear()
         yield one
-
-
-def _wait_on(url: str, messages: int, *, keep: bool = False) -> None:
-    """Let so many receipts wait; keep leaves what is finished, and removes what is not."""
-    if not keep:
-        fill(url, messages + SLOTS)
-        return
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DELETE FROM postlease.email_messages WHERE finished_at IS NULL")
-    fill(url, messages + SLOTS, empty=False)
-
-
-@contextlib.contextmanager
-def _unchecked(url: str) -> Iterator[psycopg.Connection[Any]]:
-    """Rows that are right by construction: no trigger looks at each."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET session_replication_role = replica")
-        connection.execute("SET synchronous_commit = off")
-        yield connection
-
-
-def _add_finished(url: str, there: int, wanted: int) -> None:
-    with _unchecked(url) as connection:
-        for first in range(there, wanted, 250_000):
-            last = min(first + 250_000, wanted) - 1
-            connection.execute(FINISHED, {"first": first, "last": last})
 
 
 def _quantiles(milliseconds: Sequence[float]) -> dict[str, float]:

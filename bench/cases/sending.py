@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.cases.draining import drain
 from bench.measuring.children import Child
-from bench.measuring.cluster import ROOT
+from bench.measuring.cluster import PYTHONPATH, ROOT
 from bench.measuring.figures import Figure, figure, paired
 from bench.measuring.findings import Finding, Table
 from bench.measuring.progress import tell
@@ -30,7 +30,6 @@ MESSAGES = 4_000
 SES_MESSAGES = 2_000
 LOOP_THREADS = (1, 10)
 SLOTS = 100
-PYTHONPATH = f"{ROOT}:{ROOT / 'layers' / 'postlease' / 'python'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,7 @@ def ses(cluster: Cluster, scale: Scale) -> Finding:
                 for several in loops.values()
             ),
         },
+        {"ses_cpu_per_1000": 1_000 / figure(per_cpu).median},
     )
 
 

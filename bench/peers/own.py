@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from bench.measuring.cluster import ROOT
+from bench.measuring.cluster import PYTHONPATH, ROOT
 from bench.peers.queue import Worker
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Own:
         return Worker(
             [sys.executable, "-m", "bench.workers.deliver", json.dumps(asked)],
             ROOT,
-            {"PYTHONPATH": f"{ROOT}:{ROOT / 'layers' / 'postlease' / 'python'}"},
+            {"PYTHONPATH": PYTHONPATH},
         )
 
 

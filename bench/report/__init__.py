@@ -4,5 +4,9 @@ targets  what each ratio shall be
 results  the findings as JSON
 chart    bars as an SVG
 page     docs/performance.md
+table    a table as Markdown
+prices   what AWS asks
+costs    arithmetic of prices and of what was measured
+outlook  what the figures come to elsewhere
 machine  what it was measured on
 """

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bench.measuring.wording import spread
+from bench.report.outlook import outlook
+from bench.report.table import markdown
 from bench.report.targets import TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench.measuring.figures import Figure
-    from bench.measuring.findings import Finding, Table
+    from bench.measuring.findings import Finding
 
 CHART = "performance.svg"
 
@@ -21,18 +23,6 @@ Written by `make bench`; change the bench and not this page. All figures are of 
 machine, and on one PostgreSQL with its default durability (fsync, synchronous_commit and
 full_page_writes on). Figures are medians, with the range of the runs in brackets where there were
 several. What is compared ran in turn, so a ratio says more than the two figures that it is made of.
-"""
-
-_LAMBDA = """## On a small Lambda
-
-A function has a third of a virtual processor at 512 MB and a whole one at 1,769 MB; the sweep's
-1,024 MB are {share:.0%} of one. Two things bound a sweep there: its processor time, and the
-provider's answers. With the figures above, one sweep of 1,024 MB sends at most
-{full} messages/s through a provider that answers at once, and at 512 MB {small}; the account's rate
-at SES is lower for nearly everybody. The database's part is the server's processor time in the
-tables, on the database's own machine. Between a function and its database lies a network: each
-commit costs a round trip more, about a millisecond, and a batch shares it. None of this was
-measured on Lambda.
 """
 
 
@@ -54,15 +44,8 @@ def page(
     if failures:
         listed = "\n".join(f"- {name}: {text}" for name, text in failures.items())
         parts.append(f"## Not measured\n\n{listed}\n")
-    if lambda_part := _lambda(findings):
-        parts.append(lambda_part)
+    parts.append(outlook(findings))
     return "\n".join(parts)
-
-
-def table(of: Table) -> str:
-    """As Markdown."""
-    lines = [of.head, tuple("---" for _ in of.head), *of.rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def _where(
@@ -98,17 +81,5 @@ def _aims(ratios: Mapping[str, Figure]) -> str:
 
 
 def _case(finding: Finding) -> str:
-    tables = "\n".join(table(one) for one in finding.tables)
+    tables = "\n".join(markdown(one) for one in finding.tables)
     return f"## {finding.title}\n\n{finding.told}\n\n{tables}"
-
-
-def _lambda(findings: Sequence[Finding]) -> str:
-    for finding in findings:
-        if cpu := finding.figures.get("full_path_cpu_per_1000"):
-            share = 1_024 / 1_769
-            return _LAMBDA.format(
-                share=share,
-                full=f"{share * 1_000 / cpu:,.0f}",
-                small=f"{512 / 1_769 * 1_000 / cpu:,.0f}",
-            )
-    return ""

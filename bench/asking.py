@@ -1,0 +1,89 @@
+"""What the command was asked for, and what stands in its way."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from dataclasses import dataclass
+
+from bench.cases import CASES
+from bench.measuring.findings import Scale
+from bench.peers import others
+
+TURNS = 3
+MESSAGES = 10_000
+FREE_GB = 15
+"""What the whole run wants on the disk of temporary files: five million rows, and their WAL."""
+LITTLE_GB = 3
+_EPILOG = """cases: {cases}
+
+examples:
+  python -m bench                                        all; writes results and page
+  python -m bench --quick                                under 90 seconds, without peers
+  python -m bench --only queue,latency50 --turns 1       two cases, once
+  python -m bench --only queue --without-peers           only what needs no other queue
+
+Run it where nothing else wants the processors: other work is measured too.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cases in turn, how much of each, and whether results and page are written."""
+
+    names: tuple[str, ...]
+    scale: Scale
+    writes: bool
+
+    @property
+    def wants_peers(self) -> bool:
+        """Whether another queue has to be installed."""
+        return self.scale.with_peers and any(CASES[name].wants_peers for name in self.names)
+
+    @property
+    def wants_gigabytes(self) -> int:
+        """Free room that it takes."""
+        is_long = self.scale.large and {"history", "retention"} & set(self.names)
+        return FREE_GB if is_long else LITTLE_GB
+
+
+def plan(arguments: list[str] | None, *, about: str) -> Plan:
+    """What arguments ask for; ends the process with status 2 if that is nothing there is."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=about,
+        epilog=_EPILOG.format(cases=", ".join(CASES)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="the short cases, shorter; prints")
+    parser.add_argument("--only", default="", metavar="CASES", help="these, by comma; prints")
+    parser.add_argument("--without-peers", action="store_true", help="Postlease alone; prints")
+    parser.add_argument(
+        "--turns", type=int, metavar="N", help=f"runs of each queue: {TURNS}, or 1 if quick"
+    )
+    given = parser.parse_args(arguments)
+    if given.turns is not None and given.turns < 1:
+        parser.error("--turns wants 1 or more")
+    chosen = [name for name in given.only.split(",") if name]
+    if unknown := sorted(set(chosen) - set(CASES)):
+        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
+    names = chosen or [name for name, case in CASES.items() if case.in_quick or not given.quick]
+    turns = given.turns or (1 if given.quick else TURNS)
+    with_peers = not (given.quick or given.without_peers)
+    return Plan(
+        tuple(names),
+        Scale(turns=turns, messages=MESSAGES, with_peers=with_peers, large=not given.quick),
+        writes=with_peers and not chosen and turns >= TURNS,
+    )
+
+
+def obstacle(asked: Plan) -> str:
+    """Why it cannot be done, in one line that says what to do; empty if nothing is known."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free / 1e9
+    if free < asked.wants_gigabytes:
+        return (
+            f"{free:.0f} GB are free for temporary files and {asked.wants_gigabytes} are wanted:"
+            " set TMPDIR to a folder with more room, or leave the long cases out (--quick)"
+        )
+    return others.missing() if asked.wants_peers else ""
