@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -32,6 +33,9 @@ SELECT 'receipt', ARRAY['reader' || n || '@example.com'], '{"total": "12.00"}', 
        now() + interval '30 days' + n * interval '1 second'
 FROM generate_series(1, %(number)s::integer) AS n
 """
+_STEP = 50_000
+_FILLERS = 2
+
 THERE: LiteralString = "SELECT count(*) FROM postlease.email_messages WHERE finished_at IS NOT NULL"
 
 
@@ -56,11 +60,17 @@ def unchecked(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 def finished_up_to(url: str, wanted: int) -> None:
     """Let so many messages have been sent, a second after the other from 80 days ago on."""
-    with unchecked(url) as connection:
+    with psycopg.connect(url) as connection:
         [[there]] = connection.execute(THERE).fetchall()
-        for first in range(there, wanted, 250_000):
-            last = min(first + 250_000, wanted) - 1
-            connection.execute(FINISHED, {"first": first, "last": last})
+    # Two connections for the two processors; in steps that leave the rows in order, nearly.
+    with ThreadPoolExecutor(_FILLERS) as pool:
+        for _ in pool.map(lambda first: _fill(url, first, wanted), range(there, wanted, _STEP)):
+            pass
+
+
+def _fill(url: str, first: int, wanted: int) -> None:
+    with unchecked(url) as connection:
+        connection.execute(FINISHED, {"first": first, "last": min(first + _STEP, wanted) - 1})
 
 
 def due_in_a_month(url: str, number: int) -> None:
