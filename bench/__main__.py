@@ -1,8 +1,9 @@
 """The benchmark: one run on one PostgreSQL of its own, as `make bench` calls it.
 
-It writes bench/results.json and docs/performance.md with its chart, and ends with status 1 if
-something could not be measured; a ratio that misses its aim is told and is no error. What is not
-the whole of it (--quick, --only, --without-peers, fewer than three turns) is only printed.
+It writes bench/results.json, docs/performance.md with its chart, and the README's figures. It ends
+with status 1 if something could not be measured; a ratio that misses its aim is told and is no
+error. What is not the whole of it (--quick, --only, --without-peers, fewer than three turns) is
+only printed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bench.measuring.progress import elapsed, tell
 from bench.measuring.wording import fault, spread
 from bench.peers import others
 from bench.peers.own import Own
-from bench.report import chart, machine, page, results
+from bench.report import chart, machine, page, readme, results
 from bench.report.table import markdown
 from bench.report.targets import TARGETS
 from local.binaries import PostgresError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from bench.measuring.findings import Finding
 
 RESULTS = ROOT / "bench" / "results.json"
+README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -88,6 +90,7 @@ def _write(findings: list[Finding], failures: dict[str, str], **told: Any) -> No
     PAGE.write_text(text, "utf-8")
     bars = [group for finding in findings for group in finding.bars]
     PAGE.with_name(page.CHART).write_text(chart.chart(bars), "utf-8")
+    README.write_text(readme.written(README.read_text("utf-8"), written), "utf-8")
     tell(f"wrote {RESULTS.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
 
 

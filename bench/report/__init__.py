@@ -7,6 +7,7 @@ page     docs/performance.md
 table    a table as Markdown
 prices   what AWS asks
 costs    arithmetic of prices and of what was measured
+readme   the figures that the README shows
 outlook  what the figures come to elsewhere
 machine  what it was measured on
 """
