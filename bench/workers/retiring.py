@@ -25,7 +25,7 @@ def main() -> None:
     if line.ready():
         # Before each chunk the run asks whether there is time for it.
         moments: list[float] = []
-        until = time.perf_counter() + asked["seconds"]
+        until: float = time.perf_counter() + asked["seconds"]
 
         def has_time() -> bool:
             moments.append(time.perf_counter())
