@@ -20,6 +20,7 @@ import pytest
 from postlease import accounts, config, outbox, rendering
 from postlease import database as databases
 from postlease.backoff import STEPS
+from postlease.delivery.calls import Calls
 from postlease.delivery.gatekeeping import Gatekeeper, Turn
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Deadline, Sender
@@ -292,9 +293,8 @@ def test_the_idempotency_key_is_carried_to_the_provider_port(
     provider = KeyedProvider()
     [message_id] = arrange.enqueue(owner)
     writes = databases.application("writes")
-    with Writer(
-        writes, outbox.Terms(provider.name, keeps_keys=False, needed=arrange.NEEDED, max_attempts=5)
-    ) as writer:
+    terms = outbox.Terms(provider.name, keeps_keys=False, needed=arrange.NEEDED, max_attempts=5)
+    with Writer(writes, terms, Calls(1)) as writer:
         tally = Tally()
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),

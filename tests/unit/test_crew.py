@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from postlease.delivery.calls import Calls
 from postlease.delivery.crew import Crew, elsewhere
 from postlease.delivery.requests import Line, Request, answered, carried
 from postlease.errors import UnavailableError
@@ -23,8 +24,8 @@ SECONDS = 30.0
 class Waiting(Line[str, str]):
     """A line whose requests a test answers by itself."""
 
-    def __init__(self) -> None:
-        super().__init__(threading.Condition(), lambda *_: str)
+    def __init__(self, calls: Calls | None = None) -> None:
+        super().__init__(threading.Lock(), lambda: None, lambda *_: str, calls=calls)
 
     def ask(self, number: int = 0) -> Request[str, str]:
         claim = Claim(UUID(int=number), "worker", 1)
@@ -79,23 +80,99 @@ def test_what_was_answered_goes_on_before_anything_new_begins() -> None:
     assert steps == ["answered", "new"]
 
 
-def test_as_many_wait_elsewhere_at_once_as_there_may_be_threads() -> None:
-    lock, inside, most = threading.Lock(), 0, []
-    everybody = threading.Barrier(3)
+class Inside:
+    """Ways that are in a wait of their own at the same time, and the most that ever were."""
 
-    async def way() -> None:
-        nonlocal inside
+    def __init__(self, together: int) -> None:
+        self.most = 0
+        self.passed = 0
+        self._now = 0
+        self._lock = threading.Lock()
+        self._everybody = threading.Barrier(together)
+
+    def wait(self) -> None:
         with elsewhere():
-            with lock:
-                inside += 1
-                most.append(inside)
-            everybody.wait(SECONDS)
-            with lock:
-                inside -= 1
+            with self._lock:
+                self._now += 1
+                self.most = max(self.most, self._now)
+            self._everybody.wait(SECONDS)
+            with self._lock:
+                self._now -= 1
+                self.passed += 1
+
+
+def test_no_more_call_at_once_than_may_however_many_are_let() -> None:
+    line, inside = Waiting(Calls(100)), Inside(3)
+
+    async def way(number: int) -> None:
+        await line.ask(number)
+        inside.wait()
 
     with Crew(3) as crew:
-        crew.begin([way() for _ in range(9)])
-    assert (len(most), max(most)) == (9, 3)
+        crew.begin([way(number) for number in range(9)])
+        answered(line.taken(9))
+    assert (inside.passed, inside.most) == (9, 3)
+
+
+def test_as_many_as_call_may_wait_for_something_else_besides() -> None:
+    line, calling, loading = Waiting(Calls(100)), Inside(2), Inside(2)
+    both = threading.Barrier(4)
+
+    async def calls(number: int) -> None:
+        await line.ask(number)
+        with elsewhere():
+            both.wait(SECONDS)
+        calling.wait()
+
+    async def loads() -> None:
+        with elsewhere():
+            both.wait(SECONDS)
+        loading.wait()
+
+    with Crew(2) as crew:
+        crew.begin([calls(1), calls(2)])
+        answered(line.taken(2))
+        crew.begin([loads(), loads()])
+    assert calling.passed + loading.passed == 4
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_way_that_breaks_ends_and_takes_no_thread_along(
+    error: type[BaseException], *, leaves: bool
+) -> None:
+    ended = []
+
+    async def breaks() -> None:
+        if leaves:
+            with elsewhere():
+                raise error
+        raise error
+
+    async def goes() -> None:
+        ended.append(1)
+
+    with Crew(1) as crew:
+        crew.begin([breaks(), goes(), breaks(), goes()])
+    assert len(ended) == 2
+
+
+def test_a_crew_that_gets_no_more_threads_does_with_those_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = []
+
+    async def way() -> None:
+        with elsewhere():
+            ended.append(1)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError
+
+    with Crew(4) as crew:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        crew.begin([way() for _ in range(20)])
+    assert len(ended) == 20
 
 
 def test_what_waits_for_nothing_needs_one_thread() -> None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
 from local.stack import ROOT
+from postlease.model import Claim, ClaimedMessage, event_id
+from postlease.telemetry import attempt_ended, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from postlease.model import TokenFacts
 
 LEVELS = """
 import logging
@@ -40,3 +52,87 @@ def test_others_are_heard_from_warnings_on_whatever_level_is_asked_for(
         check=True,
     )
     assert ran.stdout.split() == [of_others] * 3 + [asked]
+
+
+def a_message(*, owner: str = 'worker "1"#a', token: TokenFacts | None = None) -> ClaimedMessage:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    return ClaimedMessage(
+        claim=Claim(UUID(int=7), owner, 2),
+        priority=0,
+        available_at=moment,
+        created_at=moment,
+        lease_expires_at=moment,
+        template="receipt",
+        locale="en",
+        delivery="at_least_once",
+        attempts_left=3,
+        counted_attempts=2,
+        retry_count=0,
+        parameters_json="{}",
+        to_addresses=("reader@example.com",),
+        cc_addresses=(),
+        bcc_addresses=(),
+        recipient_names={},
+        from_address=None,
+        reply_to=None,
+        tags={},
+        token=token,
+        attachments=(),
+    )
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, object]]]:
+    """The lines written so far, read as JSON."""
+    stream = io.StringIO()
+    monkeypatch.setattr(logger.registered_handler, "stream", stream)
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_an_attempt_s_line_has_the_keys_of_any_other_line_and_its_own(
+    lines: Callable[[], list[dict[str, object]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-2;Parent=3")
+    logger.append_keys(function_request_id='r"1')
+    try:
+        logger.info("other")
+        attempt_ended(a_message(), "ses", "accepted", {"code": None, "provider_message_id": "p-1"})
+    finally:
+        logger.remove_keys(["function_request_id"])
+    other, line = lines()
+    assert line.keys() >= other.keys()
+    assert {key: line[key] for key in line if key in other} == {
+        **other,
+        "location": "attempt_ended",
+        "message": "attempt ended",
+        "timestamp": line["timestamp"],
+    }
+    assert {key: value for key, value in line.items() if key not in other} == {
+        "event_id": event_id(UUID(int=7)),
+        "message_id": str(UUID(int=7)),
+        "lease_owner": 'worker "1"#a',
+        "lease_expires_at": "2026-01-02T03:04:05+00:00",
+        "attempt": 2,
+        "provider": "ses",
+        "template": "receipt",
+        "outcome": "accepted",
+        "provider_message_id": "p-1",
+    }
+    moments = [datetime.fromisoformat(str(each["timestamp"])) for each in (other, line)]
+    assert abs(moments[1] - moments[0]) < timedelta(seconds=1)
+    assert len(str(line["timestamp"])) == len(str(other["timestamp"]))
+
+
+def test_an_attempt_that_went_wrong_is_a_warning(
+    lines: Callable[[], list[dict[str, object]]],
+) -> None:
+    attempt_ended(a_message(), "ses", "unknown", {"code": 'odd "\n'}, warning=True)
+    [line] = lines()
+    assert (line["level"], line["code"]) == ("WARNING", 'odd "\n')
+
+
+def test_a_log_that_cannot_be_written_stops_no_mail(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(logger.registered_handler, "stream", stream)
+    attempt_ended(a_message(), "ses", "accepted", {})

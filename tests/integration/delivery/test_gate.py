@@ -21,6 +21,7 @@ from psycopg.conninfo import make_conninfo
 from local.provider import Fault, Provider
 from postlease import gate, outbox
 from postlease.database import Database, connect
+from postlease.delivery.calls import Calls
 from postlease.delivery.gatekeeping import Gatekeeper, Turn
 from postlease.delivery.rates import forget
 from postlease.delivery.tally import Tally
@@ -451,7 +452,7 @@ class TellingProvider:
 
 def writer_of(database: Database, provider: TellingProvider) -> Writer:
     terms = outbox.Terms(provider.name, provider.keeps_keys, SECOND, arrange.MAX_ATTEMPTS)
-    return Writer(database, terms)
+    return Writer(database, terms, Calls(5))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from postlease import outbox
 from postlease.database import Database, connect
 from postlease.delivery import outcomes
+from postlease.delivery.calls import Calls
 from postlease.delivery.writer import Writer
 from postlease.errors import DatabaseError, UnavailableError
 from postlease.model import Claim, Settlement
@@ -39,7 +40,7 @@ def late() -> float:
 
 @pytest.fixture
 def writer(database: Database) -> Iterator[Writer]:
-    with Writer(database, TERMS) as running:
+    with Writer(database, TERMS, Calls(100)) as running:
         yield running
 
 
@@ -148,7 +149,7 @@ def test_a_commit_whose_answer_was_lost_is_not_a_lost_lease(
 
 def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Connection) -> None:
     away = Database(lambda *, refresh: "host=127.0.0.1 port=1 user=nobody dbname=none")
-    with Writer(away, TERMS) as writer:
+    with Writer(away, TERMS, Calls(100)) as writer:
         until = time.monotonic() + 0.2
         with pytest.raises(UnavailableError):
             writer.record(arrange.sent(Claim(UUID(int=1), "worker-a", 1)), until=until)
@@ -160,7 +161,7 @@ def hasty_writer(application_conninfo: str) -> Iterator[Writer]:
     """A writer whose statements wait a tenth of a second for a lock."""
     conninfo = make_conninfo(application_conninfo, options="-c lock_timeout=100ms")
     database = Database(lambda *, refresh: conninfo)
-    with Writer(database, TERMS) as running:
+    with Writer(database, TERMS, Calls(100)) as running:
         yield running
     database.discard()
 

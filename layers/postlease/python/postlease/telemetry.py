@@ -7,9 +7,12 @@ the bodies of its requests and answers, which are mails and secrets.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
-from typing import TYPE_CHECKING
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
@@ -28,26 +31,52 @@ _SERVICE = "postlease"
 class _Lines(LambdaPowertoolsFormatter):
     """Powertools' lines. Of attempts there is one for each message, and they are made in haste."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """One line of JSON; the same keys in the same order either way."""
-        fields = record.__dict__.get(_FIELDS)
-        if fields is None:
-            return super().format(record)
-        line = {name: value for name, value in self.log_format.items() if value is not None}
-        line["level"] = record.levelname
-        line["location"] = record.funcName
-        line["message"] = record.msg
-        line["timestamp"] = self.formatTime(record)
-        line |= fields
-        if trace := self._get_latest_trace_id():
-            line["xray_trace_id"] = trace
-        return _encode(line)
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        # What was made last, with what it was made of: one assignment, so never half of another's.
+        self._kept: tuple[dict[str, Any], str] = ({}, "")
+        self._second: tuple[int, str, str] = (-1, "", "")
+
+    def start(self, level: str, location: str, text: str) -> str:
+        """The first keys of a line, without its end; what is said is plain."""
+        known, kept = self._kept
+        if known != self.log_format:
+            known = dict(self.log_format)
+            others = {
+                name: value
+                for name, value in known.items()
+                if value is not None and name not in _OWN
+            }
+            kept = f",{_encode(others)[1:-1]}" if others else ""
+            self._kept = known, kept
+        trace = self._get_latest_trace_id()
+        traced = f',"xray_trace_id":{_quoted(trace)}' if trace else ""
+        return (
+            f'{{"level":"{level}","location":"{location}","message":"{text}",'
+            f'"timestamp":"{self._now()}"{kept}{traced}'
+        )
+
+    def _now(self) -> str:
+        """As Powertools writes a moment; but for the milliseconds it is made once a second."""
+        now = time.time()
+        second, before, behind = self._second
+        if second != int(now):
+            second = int(now)
+            moment = datetime.fromtimestamp(second, tz=UTC if self.utc else None).astimezone(
+                UTC if self.utc else None
+            )
+            before, _, behind = moment.isoformat(timespec="milliseconds").rpartition(".")
+            behind = behind[3:]
+            self._second = second, before, behind
+        return f"{before}.{int((now - second) * 1000):03d}{behind}"
 
 
-_FIELDS = "fields_of_attempt"
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_OWN = ("level", "location", "message", "timestamp")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_quoted = json.encoder.encode_basestring
 
-logger = Logger(service=_SERVICE, logger_formatter=_Lines(use_rfc3339=True))
+_lines = _Lines(use_rfc3339=True)
+logger = Logger(service=_SERVICE, logger_formatter=_lines)
 metrics = Metrics(namespace="Postlease", service=_SERVICE)
 
 _plain_logger = logging.getLogger(_SERVICE)
@@ -60,25 +89,11 @@ _VALUES_PER_METRIC = 100
 """The embedded format takes so many values of one metric in one line."""
 
 
-def message_fields(message: ClaimedMessage, provider: str) -> dict[str, object]:
-    """What every log line about a claimed message carries."""
-    return {
-        "event_id": event_id(message.claim.message_id),
-        "message_id": str(message.claim.message_id),
-        "lease_owner": message.claim.owner,
-        "lease_expires_at": message.lease_expires_at.isoformat(),
-        "attempt": message.claim.attempt,
-        "token_version": message.token.version if message.token else None,
-        "provider": provider,
-        "template": message.template,
-    }
-
-
 def attempt_ended(
     message: ClaimedMessage,
     provider: str,
     outcome: str,
-    more: Mapping[str, object],
+    more: Mapping[str, str | None],
     *,
     warning: bool = False,
 ) -> None:
@@ -86,12 +101,41 @@ def attempt_ended(
     level = logging.WARNING if warning else logging.INFO
     if not _plain_logger.isEnabledFor(level):
         return
-    fields = {**message_fields(message, provider), "outcome": outcome, **more}
-    record = logging.LogRecord(
-        _SERVICE, level, __file__, 0, "attempt ended", None, None, "attempt_ended"
+    claim, token = message.claim, message.token
+    line = (
+        f"{_lines.start(logging.getLevelName(level), 'attempt_ended', 'attempt ended')},"
+        f'"event_id":"{event_id(claim.message_id)}","message_id":"{claim.message_id}",'
+        f'"lease_owner":{_quoted(claim.owner)},'
+        f'"lease_expires_at":"{_written(message.lease_expires_at)}","attempt":{claim.attempt},'
+        + (f'"token_version":{token.version},' if token else "")
+        + f'"provider":{_quoted(provider)},"template":{_quoted(message.template)},'
+        f'"outcome":{_quoted(outcome)}'
+        + "".join([f',"{name}":{_quoted(text)}' for name, text in more.items() if text is not None])
+        + "}\n"
     )
-    record.__dict__[_FIELDS] = {name: value for name, value in fields.items() if value is not None}
-    _plain_logger.handle(record)
+    own = cast("logging.StreamHandler[TextIO]", logger.registered_handler)
+    _write(own, line)
+    for handler in _plain_logger.handlers:
+        if handler is not own:
+            handler.handle(logging.LogRecord(_SERVICE, level, __file__, 0, line, None, None))
+
+
+def _write(handler: logging.StreamHandler[TextIO], line: str) -> None:
+    """As the handler does it, without a record. Raises nothing: a log stops no mail."""
+    handler.acquire()
+    try:
+        handler.stream.write(line)
+        handler.stream.flush()
+    except (OSError, ValueError):  # a pipe without a reader, a stream that was closed
+        pass
+    finally:
+        handler.release()
+
+
+@functools.lru_cache(maxsize=8)
+def _written(moment: datetime) -> str:
+    """A claim's messages have one lease, and a zone takes its time."""
+    return moment.isoformat()
 
 
 def emit(

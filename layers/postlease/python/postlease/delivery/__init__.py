@@ -4,6 +4,7 @@
     launching    claimed messages on their way
     crew         the threads that carry them on
     slots        how many messages are in flight, and bytes of their attachments
+    calls        how many are let through to the provider, and how far ahead others are claimed
     preparing    a claimed message to bytes
     sending      one message's way, up to its settlement
     rates        what providers say about their rate
@@ -23,6 +24,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from postlease import outbox, providers, rendering
+from postlease.delivery.calls import Calls
 from postlease.delivery.draining import Drain, Times
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
@@ -90,7 +92,7 @@ def _drain(
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
-    with Writer(writes, terms) as writer:
+    with Writer(writes, terms, Calls(settings.send_slots)) as writer:
         gatekeeper = Gatekeeper(
             writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
         )

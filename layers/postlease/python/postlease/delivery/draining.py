@@ -59,7 +59,7 @@ class Times:
 
 
 class Drain:
-    """One run of claim and send. Claims no more than can be sent at once: no hoard."""
+    """One run of claim and send. Claims no more than sets out within a moment: no hoard."""
 
     def __init__(
         self,
@@ -84,7 +84,11 @@ class Drain:
         self._floors = outbox.Floors()
         self._plain_floors = outbox.Floors()
         self._plain_at = 0.0
-        self._slots = Slots(settings.send_slots, settings.attachment_bytes_in_flight)
+        self._slots = Slots(
+            settings.send_slots,
+            settings.attachment_bytes_in_flight,
+            sender.ahead,
+        )
         self._launcher = Launcher(
             times=settings.times,
             claims=claims,

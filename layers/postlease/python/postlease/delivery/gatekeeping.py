@@ -103,6 +103,11 @@ class Gatekeeper:
             return slots
         return min(slots, max(1, int(self._rate * _AHEAD_SECONDS)))
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether messages have turns: then none is claimed before its time."""
+        return self._rate is not None
+
     def stand_off(self) -> None:
         """Let a second go by before the next claim: what cannot be paced would only go back."""
         self._reserved_until = time.monotonic() + _AHEAD_SECONDS + _TELL_SECONDS
@@ -161,13 +166,16 @@ class Gatekeeper:
     def take_turn(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> bool:
         """Wait until it is exactly message's turn; False if there is none before latest.
 
-        To be asked last: what was held up together would else call together.
+        Nor is there one if the gate was closed meanwhile. To be asked last: what was held up
+        together would else call together.
         """
         while True:
             turn = self._in_time(message, turn, latest=latest)
             if turn.starts_at > latest:
                 return False
             _sleep_until(turn.starts_at)
+            if self._closed_at > turn.claimed_at:
+                return False
             if time.monotonic() <= turn.late_at:
                 return True
 
@@ -218,6 +226,8 @@ class Gatekeeper:
     def _is_due(self) -> bool:
         """Whether an ordinary answer is to be told now; then the next second's is not."""
         now = time.monotonic()
+        if not self._is_troubled and now - self._told_at < _TELL_SECONDS:
+            return False
         with self._lock:
             if not self._is_troubled and now - self._told_at < _TELL_SECONDS:
                 return False

@@ -97,4 +97,6 @@ class Launcher:
 
 def held(message: ClaimedMessage) -> int:
     """Bytes of its attachments, as they lie in the storage."""
+    if not message.attachments:
+        return 0
     return sum(attachment.size for attachment in message.attachments)

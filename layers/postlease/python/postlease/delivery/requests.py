@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from postlease.database import Connection
+    from postlease.delivery.calls import Calls
     from postlease.model import Claim
 
 BATCH = 250
@@ -59,18 +60,21 @@ class Request(Generic[Item, Result]):
     """One message's item, to be put into its line once.
 
     until is the monotonic second after which repeating is pointless, ready_at the one before which
-    it is too early. alone: it is written by itself, so that it costs nobody else anything.
+    it is too early. urgency: what is lower goes first where not all can. alone: it is written by
+    itself, so that it costs nobody else anything. answered_at: when its answer was asked for.
     """
 
     line: Line[Item, Result]
     item: Item
     claim: Claim
     until: float
+    urgency: int = 0
     ready_at: float = -math.inf
     alone: bool = False
     asker: Asker | None = None
     result: Result | None = None
     error: Exception | None = None
+    answered_at: float = -math.inf
 
     def __await__(self) -> Generator[Request[Any, Any], None, Result]:
         """The answer; whoever carries the way on puts the request, and comes back with it."""
@@ -87,6 +91,11 @@ class Request(Generic[Item, Result]):
         bell = _Bell()
         self.put(bell)
         bell.rung.wait()
+
+    @property
+    def lets_call(self) -> bool:
+        """Whether its answer is what a call to the provider waits for."""
+        return self.line.lets_call
 
     def put(self, asker: Asker) -> None:
         """Ask, in asker's name."""
@@ -125,15 +134,23 @@ class Line(Generic[Item, Result]):
 
     def __init__(
         self,
-        wake: threading.Condition,
+        lock: threading.Lock,
+        rouse: Callable[[], None],
         write: Callable[[Connection, list[Item]], Callable[[UUID], Result]],
         *,
         longest: int = BATCH,
+        calls: Calls | None = None,
     ) -> None:
-        """Whoever writes waits for wake."""
-        self._wake = wake
+        """rouse wakes whoever writes, and is called with lock in hand.
+
+        calls: what is written lets its messages through there.
+        """
+        self._lock = lock
+        self._rouse = rouse
         self._waiting: deque[Request[Item, Result]] = deque()
         self._longest = longest
+        self._calls = calls
+        self.lets_call = calls is not None
         self.write = write
 
     def __len__(self) -> int:
@@ -141,23 +158,35 @@ class Line(Generic[Item, Result]):
 
     def put(self, request: Request[Item, Result]) -> None:
         """Let request wait behind the others."""
-        with self._wake:
+        with self._lock:
             self._waiting.append(request)
-            self._wake.notify()
+            self._rouse()
+
+    def put_back(self, request: Request[Item, Result]) -> None:
+        """Let request, which was taken, wait again; with the lock in hand."""
+        self._waiting.append(request)
+        if self._calls:
+            self._calls.end(None)
 
     @property
     def ready_at(self) -> float:
         """The monotonic second from which there is something to take; infinite if nothing waits."""
+        if self._calls and self._calls.room <= 0:
+            return min((request.until for request in self._waiting), default=math.inf)
         return min((request.ready_at for request in self._waiting), default=math.inf)
 
     def take(self) -> list[Request[Item, Result]]:
         """The next batch. A message stands in it once: its claims cannot be told apart by id."""
         if not self._waiting:
             return []
+        longest = self._longest
+        if self._calls and self._calls.room < min(len(self._waiting), longest):
+            self._waiting = deque(sorted(self._waiting, key=_urgency))
+            longest = self._calls.room
         now = time.monotonic()
         batch: dict[int, Request[Item, Result]] = {}
         later: list[Request[Item, Result]] = []
-        while self._waiting and len(batch) < self._longest:
+        while self._waiting and len(batch) < longest:
             request = self._waiting.popleft()
             message_id = request.claim.message_id.int  # hashed at half the cost
             if request.ready_at > now or message_id in batch or (request.alone and batch):
@@ -167,4 +196,23 @@ class Line(Generic[Item, Result]):
             if request.alone:
                 break
         self._waiting.extendleft(reversed(later))
-        return list(batch.values())
+        return self._taken(list(batch.values()))
+
+    def overdue(self) -> list[Request[Item, Result]]:
+        """Those that waited too long for others' calls: nobody lets them through in time."""
+        if self._calls is None or self._calls.room > 0:
+            return []
+        now = time.monotonic()
+        late = [request for request in self._waiting if request.until <= now]
+        for request in late:
+            self._waiting.remove(request)
+        return self._taken(late)
+
+    def _taken(self, batch: list[Request[Item, Result]]) -> list[Request[Item, Result]]:
+        if self._calls:
+            self._calls.begin(len(batch))
+        return batch
+
+
+def _urgency(request: Request[Any, Any]) -> int:
+    return request.urgency

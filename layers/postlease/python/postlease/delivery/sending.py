@@ -11,7 +11,7 @@ from postlease.delivery import outcomes
 from postlease.delivery.crew import elsewhere
 from postlease.delivery.requests import carried
 from postlease.errors import PostleaseError
-from postlease.model import Blocked, Outcome, Rejected, Settlement, Unknown
+from postlease.model import Accepted, Blocked, Outcome, Rejected, Settlement, Unknown
 from postlease.telemetry import attempt_ended
 
 if TYPE_CHECKING:
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from postlease.delivery.tally import Tally
     from postlease.delivery.writer import Writer
     from postlease.model import ClaimedMessage, OutgoingMail
+    from postlease.outbox import Verdict
     from postlease.providers import Provider
 
 
 _LAST_TRY_SECONDS = 5.0
 """What the last try at a record may take, and the end of the run after it."""
+
+_NONE: Outcome = Unknown("no_answer")
+
+_VERDICT_SECONDS = 1.0
+"""A verdict that waited longer than this for its call is asked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,10 @@ class Sender:
         """Whether a message with attachments would only wait for the storage."""
         return self._preparer.storage_is_silent()
 
+    def ahead(self) -> int:
+        """How many messages may be claimed beyond those that can be called for at once."""
+        return 0 if self._gatekeeper.is_paced else self._writer.ahead()
+
     def send(self, message: ClaimedMessage, deadline: Deadline, turn: Turn) -> Outcome | None:
         """Do what `sending` does; the thread waits wherever there is something to wait for."""
         return carried(self.sending(message, deadline, turn))
@@ -113,28 +123,52 @@ class Sender:
         if waited is None:
             await self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
+        mail = await self._let_call(message, prepared, waited, deadline)
+        return None if mail is None else await self._call(message, prepared, mail, deadline)
+
+    async def _let_call(
+        self, message: ClaimedMessage, prepared: PreparedMail, turn: Turn, deadline: Deadline
+    ) -> OutgoingMail | None:
+        """The mail, to be called for now, and then `let_go` is owed; None: it is settled."""
+        latest = deadline.latest_start(self._needed)
+        is_let_call = False
         try:
-            verdict = await self._writer.authorizing(prepared.asked, until=deadline.lease_ends_at)
+            verdict = await self._verdict(message, prepared, latest)
+            if verdict is None:
+                self._log("lease_lost", message, warning=True)
+            elif verdict.word != "go":
+                self._log(verdict.word, message)
+                if verdict.word != "no_room":
+                    self._tally.count("failed")
+            elif self._gatekeeper.take_turn(message, turn, latest=latest) and deadline.has_room(
+                self._needed
+            ):
+                is_let_call = True
+                return prepared.without(verdict.struck)
+            else:
+                # The database said go, and then its answer was late: what it checked is stale.
+                await self._settle(message, outcomes.handed_back(message.claim), deadline)
         except PostleaseError as error:
             # Perhaps it was written that this may go, but nothing has left: the worker lives, and
             # nobody may take it for one that died over this message.
             settlement = outcomes.unauthorized(message, error, chance=_chance())
             await self._settle(message, settlement, deadline)
-            return None
-        if verdict is None:
-            self._log("lease_lost", message, warning=True)
-            return None
-        if verdict.word != "go":
-            self._log(verdict.word, message)
-            if verdict.word != "no_room":
-                self._tally.count("failed")
-            return None
-        in_turn = self._gatekeeper.take_turn(message, waited, latest=latest)
-        if not in_turn or not deadline.has_room(self._needed):
-            # The database said go, and then its answer was late: whatever it checked is stale.
-            await self._settle(message, outcomes.handed_back(message.claim), deadline)
-            return None
-        return await self._call(message, prepared, prepared.without(verdict.struck), deadline)
+        finally:
+            if not is_let_call:
+                self._writer.let_go()
+        return None
+
+    async def _verdict(
+        self, message: ClaimedMessage, prepared: PreparedMail, latest: float
+    ) -> Verdict | None:
+        """The verdict on message; asked for once more if it waited long and there is still time."""
+        asked = self._writer.authorizing(prepared.asked, until=latest, urgency=message.priority)
+        verdict = await asked
+        is_go = verdict is not None and verdict.word == "go"
+        if is_go and asked.answered_at + _VERDICT_SECONDS < time.monotonic() <= latest:
+            self._writer.let_go()
+            return await self._writer.authorizing(prepared.asked, until=latest, urgency=-1)
+        return verdict
 
     async def _call(
         self,
@@ -144,13 +178,16 @@ class Sender:
         deadline: Deadline,
     ) -> Outcome | None:
         self._tally.time_wait(_milliseconds_waited(message, deadline))
-        started = time.monotonic()
+        started, outcome = time.monotonic(), _NONE
         try:
             with elsewhere():
                 outcome = self._provider.send(mail)
         except Exception as error:  # noqa: BLE001 - the call may have left, so this is not a failure
             outcome = Unknown(f"unexpected_{type(error).__name__}")
-        self._tally.time_send((time.monotonic() - started) * 1000)
+        finally:
+            seconds = time.monotonic() - started
+            self._writer.let_go(seconds if isinstance(outcome, Accepted) else None)
+        self._tally.time_send(seconds * 1000)
         closing = None
         if isinstance(outcome, Blocked):
             closing = self._note(message, outcome, deadline, began_at=started)

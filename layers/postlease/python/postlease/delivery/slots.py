@@ -3,65 +3,85 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from postlease.outbox import Room
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _GATHER_SECONDS = 0.05
+_NOBODY = -1
 
 
 class Slots:
     """Counts the messages in flight, at most size, and their attachments' bytes, at most largest.
 
-    One message alone may hold more than largest.
+    While no attachments are in flight, as many more may be as ahead says. One message alone may
+    hold more than largest. One thread waits; any may take and give back.
     """
 
-    def __init__(self, size: int, largest: int) -> None:
+    def __init__(self, size: int, largest: int, ahead: Callable[[], int] = int) -> None:
         self._size = size
         self._largest = largest
+        self._ahead = ahead
         self._in_flight = 0
         self._held = 0
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._awaited = _NOBODY
+        """Whoever waits is woken when no more than so many are in flight."""
 
     def take(self, number: int, held: int) -> None:
         """Note that number of messages set out, which hold so many bytes together."""
-        with self._changed:
+        with self._lock:
             self._in_flight += number
             self._held += held
 
     def give_back(self, held: int) -> None:
         """Note that one of them ended, which held so many bytes."""
-        with self._changed:
+        with self._lock:
             self._in_flight -= 1
             self._held -= held
-            self._changed.notify()
+            if self._in_flight <= self._awaited:
+                self._changed.notify()
 
     def gather(self) -> int:
         """Wait for a free slot, and a moment longer for a quarter of them: claims are batches."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._in_flight < self._size)
-            self._changed.wait_for(
-                lambda: (self._size - self._in_flight) * 4 >= self._size, _GATHER_SECONDS
-            )
-            return self._size - self._in_flight
+        with self._lock:
+            while True:
+                limit = self._size if self._held else self._size + self._ahead()
+                self._wait_for(limit - (limit + 3) // 4, _GATHER_SECONDS)
+                if self._in_flight < limit:
+                    return limit - self._in_flight
 
     def drain(self, seconds: float | None = None) -> bool:
         """Wait until nothing is in flight, at most so long; whether that is so."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._in_flight == 0, seconds)
+        with self._lock:
+            return self._wait_for(0, seconds)
 
     def wait(self, seconds: float) -> None:
         """Wait for a message to end, at most so long."""
-        with self._changed:
+        with self._lock:
+            self._awaited = self._in_flight
             self._changed.wait(max(seconds, 0))
+            self._awaited = _NOBODY
 
     @property
     def room(self) -> Room:
         """How much more may be held. Only the one who claims takes of it, so it never shrinks."""
-        with self._changed:
+        with self._lock:
             return Room(max(self._largest - self._held, 0), alone=self._held == 0)
 
     @property
     def in_flight(self) -> int:
         """How many are on their way."""
-        with self._changed:
+        with self._lock:
             return self._in_flight
+
+    def _wait_for(self, number: int, seconds: float | None) -> bool:
+        """Wait until no more than number are in flight, at most so long; whether that is so."""
+        self._awaited = number
+        is_so = self._changed.wait_for(lambda: self._in_flight <= number, seconds)
+        self._awaited = _NOBODY
+        return is_so

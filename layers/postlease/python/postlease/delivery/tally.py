@@ -38,18 +38,15 @@ class Tally:
 
     def time_send(self, milliseconds: float) -> None:
         """Note how long one call to the provider took."""
-        with self._lock:
-            self.send_milliseconds.append(milliseconds)
+        self.send_milliseconds.append(milliseconds)
 
     def time_wait(self, milliseconds: float) -> None:
         """Note how long one message was due when its call began."""
-        with self._lock:
-            self.wait_milliseconds.append(milliseconds)
+        self.wait_milliseconds.append(milliseconds)
 
     def time_latency(self, milliseconds: float) -> None:
         """Note how long one message took from due to accepted."""
-        with self._lock:
-            self.latency_milliseconds.append(milliseconds)
+        self.latency_milliseconds.append(milliseconds)
 
     def metrics(self) -> dict[str, float]:
         """The counts by metric name, zeros included. FailedRate is a share from 0 to 1."""
