@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from bench.cases.rows import due_in_a_month, finished_up_to, wait_on
-from bench.measuring.figures import Figure, percentile
+from bench.measuring.figures import Figure, of_percentiles, percentile
 from bench.measuring.findings import Finding, Table
 from bench.measuring.progress import tell
 from bench.measuring.wording import number
@@ -99,7 +99,7 @@ def history(cluster: Cluster, scale: Scale) -> Finding:
             rows.append((f"{what:,}", *_milliseconds(claims.milliseconds)))
             told[f"{number_of_rows} beside: {what}"] = _quantiles(claims.milliseconds)
         # Whatever the largest is here: the quick form has not the five million.
-        ratios["claim_p99_5m_vs_0"] = _ratio(among.milliseconds, without.milliseconds, 99)
+        ratios["claim_p99_5m_vs_0"] = of_percentiles(among.milliseconds, without.milliseconds, 99)
         tell(f"  p99 against none: {ratios['claim_p99_5m_vs_0'].median:.2f}")
     cluster.drop("bare")
     return Finding(
@@ -140,7 +140,7 @@ def far_future(cluster: Cluster, scale: Scale) -> Finding:
                 ),
             ),
         ),
-        {"claim_far_future": _ratio(beside.milliseconds, without.milliseconds, 50)},
+        {"claim_far_future": of_percentiles(beside.milliseconds, without.milliseconds, 50)},
         {"milliseconds_more": more},
     )
 
@@ -179,7 +179,7 @@ def old_snapshot(cluster: Cluster, scale: Scale) -> Finding:
         f"{messages:,} messages are sent while a transaction holds a snapshot from before;"
         f" each step of {SLOTS} in turn with one where nobody does. VACUUM after each {EVERY:,}.",
         (Table(("after messages", "claim p50 ms", "with an old snapshot"), tuple(rows)),),
-        {"claim_p50_old_snapshot": _ratio(under.milliseconds, without.milliseconds, 50)},
+        {"claim_p50_old_snapshot": of_percentiles(under.milliseconds, without.milliseconds, 50)},
     )
 
 
@@ -199,14 +199,3 @@ def _quantiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 def _milliseconds(milliseconds: Sequence[float]) -> tuple[str, str]:
     return number(percentile(milliseconds, 50)), number(percentile(milliseconds, 99))
-
-
-def _ratio(ours: Sequence[float], theirs: Sequence[float], percent: float) -> Figure:
-    """Of the percentiles; the range is that of the thirds, each third of a run by itself."""
-    whole = percentile(ours, percent) / percentile(theirs, percent)
-    third = len(ours) // 3
-    parts = [
-        percentile(ours[at : at + third], percent) / percentile(theirs[at : at + third], percent)
-        for at in (0, third, 2 * third)
-    ]
-    return Figure(whole, min(parts), max(parts))

@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from bench.measuring.children import Child
 from bench.measuring.cluster import PYTHONPATH, ROOT
-from bench.measuring.figures import Figure, percentile
+from bench.measuring.figures import of_percentiles, percentile
 from bench.measuring.findings import Finding, Table
 from bench.measuring.wording import number
 
@@ -48,11 +48,6 @@ def in_process(cluster: Cluster, scale: Scale) -> Finding:
         child.start()
         took = child.done()
     own, bare = took["own"], took["bare"]
-    third = REQUESTS // 3
-    parts = [
-        percentile(own[at : at + third], 50) / percentile(bare[at : at + third], 50)
-        for at in (0, third, 2 * third)
-    ]
     cluster.drop("signups")
     cluster.drop("twin")
     rows = [
@@ -65,10 +60,6 @@ def in_process(cluster: Cluster, scale: Scale) -> Finding:
         f" doorbell off), and after each its {took['statements']} statements again, in transactions"
         " as its own were, on a twin of its database.",
         (Table(("sign-up", "p50 ms", "p95 ms", "p99 ms"), tuple(rows)),),
-        {
-            "signup_vs_sql": Figure(
-                percentile(own, 50) / percentile(bare, 50), min(parts), max(parts)
-            )
-        },
+        {"signup_vs_sql": of_percentiles(own, bare, 50)},
         {"signup_p50_ms": percentile(own, 50)},
     )

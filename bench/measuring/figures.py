@@ -37,6 +37,17 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Figure:
     return figure([mine / yours for mine, yours in zip(ours, theirs, strict=True)])
 
 
+def of_percentiles(ours: Sequence[float], theirs: Sequence[float], percent: float) -> Figure:
+    """A percentile of ours by that of theirs; the range takes in each third of both by itself."""
+    whole = percentile(ours, percent) / percentile(theirs, percent)
+    third = len(ours) // 3
+    parts = [
+        percentile(ours[at : at + third], percent) / percentile(theirs[at : at + third], percent)
+        for at in (0, third, 2 * third)
+    ]
+    return Figure(whole, min(whole, *parts), max(whole, *parts))
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The least of values that percent of them do not exceed (nearest rank)."""
     ordered = sorted(values)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench.measuring.figures import Figure, figure, paired, percentile, short
+from bench.measuring.figures import Figure, figure, of_percentiles, paired, percentile, short
 from bench.measuring.findings import Bars, Finding, Table
 from bench.measuring.wording import number, spread
 from bench.report import chart, page, results
@@ -45,6 +45,16 @@ def test_a_ratio_is_taken_turn_by_turn() -> None:
 def test_a_ratio_wants_as_many_of_each() -> None:
     with pytest.raises(ValueError, match="argument 2"):
         paired([1, 2], [1])
+
+
+def test_a_ratio_of_percentiles_is_that_of_all_and_its_range_takes_in_each_third() -> None:
+    ours, theirs = [2, 2, 4, 4, 30, 30], [2, 2, 2, 2, 10, 10]
+    assert of_percentiles(ours, theirs, 50) == Figure(2, 1, 3)
+
+
+def test_a_ratio_never_lies_outside_its_range() -> None:
+    found = of_percentiles([1, 9, 9, 1, 1, 1], [1, 1, 1, 1, 9, 9], 50)
+    assert found.low <= found.median <= found.high
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(50, 50), (99, 99), (100, 100), (0, 1)])
