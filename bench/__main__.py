@@ -53,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
         version, findings, failures = _measure(asked)
     except PostgresError as error:
         return _refuse(str(error))
+    except KeyboardInterrupt:
+        return _refuse("interrupted; nothing was written")
     if asked.writes:
         versions = {"PostgreSQL": version, **versions}
         _write(findings, failures, machine=about, versions=versions, seconds=elapsed())

@@ -33,7 +33,7 @@ def workers(cluster: Cluster, scale: Scale) -> Finding:
     figures = {}
     for count in WORKERS:
         rate, spent = _together(cluster, count)
-        tell(f"  {count} workers: {number(rate)} messages/s")
+        tell(f"  at once: {count}, {number(rate)} messages/s")
         rows.append((str(count), number(rate), number(spent)))
         figures[str(count)] = rate
     return Finding(
