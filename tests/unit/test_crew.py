@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -14,6 +18,8 @@ from postlease.delivery.crew import Crew, elsewhere
 from postlease.delivery.requests import Line, Request, answered, carried
 from postlease.errors import UnavailableError
 from postlease.model import Claim
+from postlease.telemetry import attempt_ended, logger
+from tests.unit.test_telemetry import a_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,3 +242,48 @@ def test_the_crew_ends_when_every_way_has_ended(size: int) -> None:
         crew.begin([way() for _ in range(10)])
     assert len(ended) == 10
     assert threading.active_count() == before
+
+
+def test_what_ended_is_told_before_its_thread_waits_or_the_crew_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream, told = io.StringIO(), []
+    monkeypatch.setattr(logger.registered_handler, "stream", stream)
+
+    async def way(*, leaves: bool) -> None:
+        attempt_ended(a_message(), "ses", "accepted", {})
+        if leaves:
+            with elsewhere():
+                told.append(len(stream.getvalue().splitlines()))
+
+    with Crew(1) as crew:
+        crew.begin([way(leaves=True), way(leaves=False)])
+    told.append(len(stream.getvalue().splitlines()))
+    assert told == [1, 2]
+
+
+def test_an_error_keeps_nothing_of_its_way_once_it_was_met() -> None:
+    """A mail of megabytes must not wait for the collector of cycles."""
+    line, kept = Waiting(), []
+
+    class Content:
+        """What a way holds."""
+
+    async def way() -> None:
+        content = Content()
+        kept.append(weakref.ref(content))
+        with contextlib.suppress(UnavailableError):
+            await line.ask()
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with Crew(1) as crew:
+            crew.begin([way()])
+            batch = line.taken(1)
+            batch[0].error = UnavailableError("away")
+            answered(batch)
+        assert kept[0]() is None
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -69,6 +69,7 @@ DELIVERY = {
     "model.claims",
     "model.mails",
     "model.outcomes",
+    "outbox.arrays",
     "outbox.claimed_rows",
     "outbox.claiming",
     "outbox.dispatching",

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -14,7 +15,7 @@ import pytest
 
 from local.stack import ROOT
 from postlease.model import Claim, ClaimedMessage, event_id
-from postlease.telemetry import attempt_ended, logger
+from postlease.telemetry import attempt_ended, keep_lines, logger, write_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,3 +137,24 @@ def test_a_log_that_cannot_be_written_stops_no_mail(monkeypatch: pytest.MonkeyPa
     stream.close()
     monkeypatch.setattr(logger.registered_handler, "stream", stream)
     attempt_ended(a_message(), "ses", "accepted", {})
+
+
+def test_lines_that_a_thread_keeps_are_written_together(
+    lines: Callable[[], list[dict[str, object]]],
+) -> None:
+    def work() -> None:
+        keep_lines()
+        for outcome in ("accepted", "rejected"):
+            attempt_ended(a_message(), "ses", outcome, {})
+        seen.append(len(lines()))
+        write_kept()
+        write_kept()
+
+    seen: list[int] = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [0]
+    assert [line["outcome"] for line in lines()] == ["accepted", "rejected"]
+    attempt_ended(a_message(), "ses", "deferred", {})
+    assert len(lines()) == 3

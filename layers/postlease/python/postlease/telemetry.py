@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -36,9 +37,18 @@ class _Lines(LambdaPowertoolsFormatter):
         # What was made last, with what it was made of: one assignment, so never half of another's.
         self._kept: tuple[dict[str, Any], str] = ({}, "")
         self._second: tuple[int, str, str] = (-1, "", "")
+        self._started: tuple[tuple[int, str, str, str], str] = ((-1, "", "", ""), "")
 
     def start(self, level: str, location: str, text: str) -> str:
         """The first keys of a line, without its end; what is said is plain."""
+        now = time.time()
+        asked = (int(now * 1000), level, location, text)
+        started = self._started
+        if started[0] != asked:
+            self._started = started = asked, self._start(now, level, location, text)
+        return started[1]
+
+    def _start(self, now: float, level: str, location: str, text: str) -> str:
         known, kept = self._kept
         if known != self.log_format:
             known = dict(self.log_format)
@@ -53,12 +63,11 @@ class _Lines(LambdaPowertoolsFormatter):
         traced = f',"xray_trace_id":{_quoted(trace)}' if trace else ""
         return (
             f'{{"level":"{level}","location":"{location}","message":"{text}",'
-            f'"timestamp":"{self._now()}"{kept}{traced}'
+            f'"timestamp":"{self._written(now)}"{kept}{traced}'
         )
 
-    def _now(self) -> str:
+    def _written(self, now: float) -> str:
         """As Powertools writes a moment; but for the milliseconds it is made once a second."""
-        now = time.time()
         second, before, behind = self._second
         if second != int(now):
             second = int(now)
@@ -84,6 +93,8 @@ _plain_logger = logging.getLogger(_SERVICE)
 
 # Lambda's runtime has set the root's level before this module is imported.
 logging.getLogger().setLevel(max(logging.getLogger().level, logging.WARNING))
+
+_here = threading.local()
 
 _VALUES_PER_METRIC = 100
 """The embedded format takes so many values of one metric in one line."""
@@ -113,18 +124,34 @@ def attempt_ended(
         + "".join([f',"{name}":{_quoted(text)}' for name, text in more.items() if text is not None])
         + "}\n"
     )
-    own = cast("logging.StreamHandler[TextIO]", logger.registered_handler)
-    _write(own, line)
+    kept = getattr(_here, "lines", None)
+    if kept is None:
+        _write(line)
+    else:
+        kept.append(line)
     for handler in _plain_logger.handlers:
-        if handler is not own:
+        if handler is not logger.registered_handler:
             handler.handle(logging.LogRecord(_SERVICE, level, __file__, 0, line, None, None))
 
 
-def _write(handler: logging.StreamHandler[TextIO], line: str) -> None:
-    """As the handler does it, without a record. Raises nothing: a log stops no mail."""
+def keep_lines() -> None:
+    """From here on the calling thread's lines of attempts wait for `write_kept`."""
+    _here.lines = []
+
+
+def write_kept() -> None:
+    """Write what the calling thread kept, in one piece."""
+    if _here.lines:
+        _write("".join(_here.lines))
+        _here.lines.clear()
+
+
+def _write(text: str) -> None:
+    """As the logger's handler does it, without a record. Raises nothing: a log stops no mail."""
+    handler = cast("logging.StreamHandler[TextIO]", logger.registered_handler)
     handler.acquire()
     try:
-        handler.stream.write(line)
+        handler.stream.write(text)
         handler.stream.flush()
     except (OSError, ValueError):  # a pipe without a reader, a stream that was closed
         pass

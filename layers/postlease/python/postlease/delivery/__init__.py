@@ -21,6 +21,7 @@ Owner of the question "what does this outcome mean"; statements live in `outbox`
 from __future__ import annotations
 
 import contextlib
+import gc
 from typing import TYPE_CHECKING
 
 from postlease import outbox, providers, rendering
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.database import Database
+
+_OBJECTS = 5_000
+"""New ones between two collections of the run."""
 
 __all__ = ["Tally", "Times", "deliver", "deliver_named"]
 
@@ -79,6 +83,18 @@ def deliver_named(
 
 
 @contextlib.contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """Messages on their way are many objects, none of them in a cycle: looking for one costs a
+    tenth of the run."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextlib.contextmanager
 def _drain(
     settings: Settings,
     times: Times,
@@ -92,7 +108,7 @@ def _drain(
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
-    with Writer(writes, terms, Calls(settings.send_slots)) as writer:
+    with _fewer_collections(), Writer(writes, terms, Calls(settings.send_slots)) as writer:
         gatekeeper = Gatekeeper(
             writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
         )

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from postlease.telemetry import logger
+from postlease.telemetry import keep_lines, logger, write_kept
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -142,6 +142,7 @@ class Crew:
 
     def _work(self) -> None:
         _here.absence = _Absence(self)
+        keep_lines()
         with self._lock:
             self._somebody_comes = False
             way = self._next()
@@ -155,7 +156,12 @@ class Crew:
                     self._under_way -= 1
                     if not self._under_way:
                         self._all_ended.notify()
-                way = self._next()
+                way = self._answered.popleft() if self._answered else None
+            if way is None:
+                # What ended together is told together.
+                write_kept()
+                with self._lock:
+                    way = self._next()
 
     def _next(self) -> Way | None:
         """Wait for something to do; None when there will be no more."""
@@ -192,6 +198,7 @@ class _Absence:
         self._crew = crew
 
     def __enter__(self) -> None:
+        write_kept()
         self._crew.leave()
 
     def __exit__(self, *_: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
@@ -16,7 +17,7 @@ from postlease.model import Addressing, Envelope, Mailbox, OutgoingMail
 from postlease.outbox import Addressee, Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
     from postlease.config import Settings
@@ -71,6 +72,16 @@ class Preparer:
         self._ring: tokens.KeyRing | None = None
         self._pepper: bytes | None = None
 
+    # Found once: a room that loads with its first use looks its names up each time.
+
+    @functools.cached_property
+    def _compose(self) -> Callable[..., bytes]:
+        return mime.compose
+
+    @functools.cached_property
+    def _digest(self) -> Callable[[bytes, str], bytes]:
+        return suppression.digest
+
     def storage_is_silent(self) -> bool:
         """Whether the storage kept a message waiting a moment ago."""
         return time.monotonic() < self._asks_again_at
@@ -105,7 +116,7 @@ class Preparer:
             sender.address, message.to_addresses, message.cc_addresses, message.bcc_addresses
         )
         claim = message.claim
-        content = mime.compose(
+        content = self._compose(
             envelope=envelope,
             rendered=rendered,
             attachments=self._loaded(message, until),
@@ -176,7 +187,7 @@ class Preparer:
             with elsewhere():
                 text = secret_store.read_text(self._settings.pepper_secret_arn)
             pepper = self._pepper = tokens.pepper(text)
-        return {address: suppression.digest(pepper, address) for address in envelope.recipients}
+        return {address: self._digest(pepper, address) for address in envelope.recipients}
 
 
 def _reply_to(message: ClaimedMessage, declared: Declaration) -> Mailbox | None:

@@ -103,8 +103,12 @@ class Request(Generic[Item, Result]):
         self.line.put(self)
 
     def _answer(self) -> Result:
-        if self.error is not None:
-            raise self.error
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # whose traceback has this frame: no mail is kept by a cycle
         return cast("Result", self.result)
 
 
