@@ -58,6 +58,12 @@ def test_no_more_are_let_through_than_can_call() -> None:
     assert line.taken() == []
 
 
+def test_of_those_who_are_claimed_ahead_a_quarter_is_authorized_at_most() -> None:
+    assert after(0.0, size=100).room == 125
+    assert after(0.2, size=100).room == 110
+    assert after(60.0, size=100).room == 101
+
+
 def test_whoever_called_lets_the_next_through() -> None:
     calls = Calls(2)
     line = Asking(calls)

@@ -11,6 +11,9 @@ import math
 
 _CLAIMED_SECONDS = 0.05
 _AUTHORIZED_SECONDS = 0.02
+_AUTHORIZED_SHARE = 0.25
+"""Of size, at most: what is authorized counts as perhaps sent, should its worker die."""
+
 _WEIGHT = 0.1
 
 
@@ -25,7 +28,8 @@ class Calls:
     @property
     def room(self) -> int:
         """How many more may be let through."""
-        return self._size + math.ceil(self._within(_AUTHORIZED_SECONDS)) - self._through
+        ahead = min(self._within(_AUTHORIZED_SECONDS), self._size * _AUTHORIZED_SHARE)
+        return self._size + math.ceil(ahead) - self._through
 
     def ahead(self) -> int:
         """How many more than size may be claimed: what sets out within a moment, at most size."""
