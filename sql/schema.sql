@@ -79,40 +79,25 @@ CREATE TABLE postlease.email_messages (
     recipient_names jsonb DEFAULT '{}'::jsonb NOT NULL,
     attachment_bytes bigint DEFAULT 0 NOT NULL,
     CONSTRAINT email_attachments_total_size CHECK ((attachment_bytes <= 28500000)),
-    CONSTRAINT email_messages_attachment_bytes CHECK ((attachment_bytes >= 0)),
     CONSTRAINT email_messages_blocked_whole CHECK ((num_nonnulls(blocked_at, blocked_as) = ANY (ARRAY[0, 2]))),
     CONSTRAINT email_messages_counts CHECK (((attempt_count >= refunded_count) AND (refunded_count >= 0) AND (reaped_count >= 0) AND (unknown_count >= 0) AND (max_attempts > 0))),
-    CONSTRAINT email_messages_delivery CHECK ((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text]))),
     CONSTRAINT email_messages_dispatch_named CHECK (((dispatched_at IS NULL) OR (provider IS NOT NULL))),
     CONSTRAINT email_messages_failure_reason CHECK ((failure_reason = ANY (ARRAY['rejected'::text, 'render_error'::text, 'attachment_missing'::text, 'attachment_changed'::text, 'attempts_exhausted'::text, 'worker_lost'::text, 'outcome_unknown'::text, 'expired'::text, 'superseded'::text, 'suppressed'::text, 'cancelled'::text]))),
     CONSTRAINT email_messages_finished_at_the_end CHECK (((status = ANY (ARRAY['sent'::text, 'failed'::text])) = (finished_at IS NOT NULL))),
-    CONSTRAINT email_messages_key_hashed CHECK (((idempotency_key IS NULL) = (content_hash IS NULL))),
-    CONSTRAINT email_messages_key_length CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255))),
     CONSTRAINT email_messages_lease_when_sending CHECK ((num_nonnulls(lease_owner, claimed_at, lease_expires_at) =
 CASE status
     WHEN 'sending'::text THEN 3
     ELSE 0
 END)),
-    CONSTRAINT email_messages_locale_shape CHECK ((locale ~ '^[A-Za-z0-9-]{1,35}$'::text)),
-    CONSTRAINT email_messages_names_object CHECK ((jsonb_typeof(recipient_names) = 'object'::text)),
     CONSTRAINT email_messages_not_dispatched_when_pending CHECK (((status <> 'pending'::text) OR (dispatched_at IS NULL))),
-    CONSTRAINT email_messages_parameters_object CHECK ((jsonb_typeof(parameters) = 'object'::text)),
-    CONSTRAINT email_messages_priority CHECK ((priority = ANY (ARRAY[0, 50, 100]))),
     CONSTRAINT email_messages_reason_when_failed CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
-    CONSTRAINT email_messages_recipient_count CHECK (((cardinality(to_addresses) >= 1) AND (((cardinality(to_addresses) + cardinality(cc_addresses)) + cardinality(bcc_addresses)) <= 50))),
-    CONSTRAINT email_messages_recipients_flat CHECK ((GREATEST(array_ndims(to_addresses), array_ndims(cc_addresses), array_ndims(bcc_addresses)) = 1)),
     CONSTRAINT email_messages_retries CHECK ((retry_count >= 0)),
-    CONSTRAINT email_messages_scope_length CHECK (((length(cancel_scope) >= 1) AND (length(cancel_scope) <= 255))),
     CONSTRAINT email_messages_sent_at_when_sent CHECK (((status = 'sent'::text) = (sent_at IS NOT NULL))),
     CONSTRAINT email_messages_sent_is_named CHECK (((status <> 'sent'::text) OR (provider_message_id IS NOT NULL))),
     CONSTRAINT email_messages_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'sent'::text, 'failed'::text]))),
-    CONSTRAINT email_messages_tags_object CHECK ((jsonb_typeof(tags) = 'object'::text)),
-    CONSTRAINT email_messages_template_shape CHECK ((template ~ '^[a-z][a-z0-9_]{0,63}$'::text)),
-    CONSTRAINT email_messages_times_finite CHECK ((isfinite(available_at) AND isfinite(expires_at))),
-    CONSTRAINT email_messages_token_alone CHECK (((token_id IS NULL) OR ((cardinality(to_addresses) = 1) AND ((cardinality(cc_addresses) + cardinality(bcc_addresses)) = 0)))),
-    CONSTRAINT email_messages_token_template CHECK (((token_id IS NOT NULL) = (template = ANY (ARRAY['verify_email'::text, 'reset_password'::text]))))
+    CONSTRAINT email_messages_times_finite CHECK ((isfinite(available_at) AND isfinite(expires_at)))
 )
-WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='5000');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='5000', fillfactor='50');
 
 CREATE FUNCTION postlease.attempts_with(message postlease.email_messages, outcome text, code text, provider_message_id text, refunded boolean) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -319,21 +304,51 @@ CREATE FUNCTION postlease.check_message_content() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
-    AS $$
+    AS $_$
 DECLARE
-    broken text := postlease.broken_content(
-        NEW.parameters, NEW.to_addresses || NEW.cc_addresses || NEW.bcc_addresses);
+    broken text := CASE
+        WHEN NEW.template !~ '^[a-z][a-z0-9_]{0,63}$' THEN 'email_messages_template_shape'
+        WHEN NEW.locale !~ '^[A-Za-z0-9-]{1,35}$' THEN 'email_messages_locale_shape'
+        WHEN jsonb_typeof(NEW.parameters) <> 'object' THEN 'email_messages_parameters_object'
+        WHEN jsonb_typeof(NEW.tags) <> 'object' THEN 'email_messages_tags_object'
+        WHEN jsonb_typeof(NEW.recipient_names) <> 'object' THEN 'email_messages_names_object'
+        WHEN cardinality(NEW.to_addresses) = 0
+          OR cardinality(NEW.to_addresses) + cardinality(NEW.cc_addresses)
+             + cardinality(NEW.bcc_addresses) > 50
+            THEN 'email_messages_recipient_count'
+        WHEN greatest(array_ndims(NEW.to_addresses), array_ndims(NEW.cc_addresses),
+                      array_ndims(NEW.bcc_addresses)) > 1
+            THEN 'email_messages_recipients_flat'
+        -- A token is for one person's eyes: nobody is copied, and only these templates carry one.
+        WHEN NEW.token_id IS NOT NULL
+         AND (cardinality(NEW.to_addresses) > 1
+              OR cardinality(NEW.cc_addresses) + cardinality(NEW.bcc_addresses) > 0)
+            THEN 'email_messages_token_alone'
+        WHEN (NEW.token_id IS NOT NULL) <> (NEW.template IN ('verify_email', 'reset_password'))
+            THEN 'email_messages_token_template'
+        WHEN NEW.priority NOT IN (0, 50, 100) THEN 'email_messages_priority'
+        WHEN NEW.delivery NOT IN ('at_least_once', 'at_most_once') THEN 'email_messages_delivery'
+        WHEN length(NEW.idempotency_key) NOT BETWEEN 1 AND 255 THEN 'email_messages_key_length'
+        WHEN (NEW.idempotency_key IS NULL) <> (NEW.content_hash IS NULL)
+            THEN 'email_messages_key_hashed'
+        WHEN length(NEW.cancel_scope) NOT BETWEEN 1 AND 255 THEN 'email_messages_scope_length'
+        WHEN NEW.attachment_bytes < 0 THEN 'email_messages_attachment_bytes'
+        ELSE postlease.broken_content(
+            NEW.parameters, NEW.to_addresses || NEW.cc_addresses || NEW.bcc_addresses)
+    END;
 BEGIN
     IF broken IS NOT NULL THEN
         RAISE EXCEPTION '%', CASE broken
                 WHEN 'email_messages_parameters_size' THEN 'parameters are larger than 64 kB'
                 WHEN 'email_messages_recipient_shape' THEN 'a recipient is not one plain address'
-                ELSE 'an address stands twice among the recipients' END
+                WHEN 'email_messages_recipients_distinct' THEN
+                    'an address stands twice among the recipients'
+                ELSE 'a message breaks ' || broken END
             USING ERRCODE = 'check_violation', CONSTRAINT = broken;
     END IF;
     RETURN NEW;
 END
-$$;
+$_$;
 
 CREATE FUNCTION postlease.drop_other_signatures(kept regprocedure) RETURNS void
     LANGUAGE plpgsql
@@ -969,7 +984,9 @@ CREATE INDEX email_messages_unfinished ON postlease.email_messages USING btree (
 
 CREATE UNIQUE INDEX verification_tokens_one_live ON postlease.verification_tokens USING btree (user_id, purpose) WHERE ((redeemed_at IS NULL) AND (superseded_at IS NULL));
 
-CREATE TRIGGER email_messages_content BEFORE INSERT OR UPDATE OF parameters, to_addresses, cc_addresses, bcc_addresses ON postlease.email_messages FOR EACH ROW EXECUTE FUNCTION postlease.check_message_content();
+CREATE TRIGGER email_messages_content BEFORE INSERT ON postlease.email_messages FOR EACH ROW EXECUTE FUNCTION postlease.check_message_content();
+
+CREATE TRIGGER email_messages_content_changed AFTER UPDATE OF template, locale, parameters, tags, recipient_names, to_addresses, cc_addresses, bcc_addresses, token_id, priority, delivery, idempotency_key, content_hash, cancel_scope, attachment_bytes ON postlease.email_messages FOR EACH ROW EXECUTE FUNCTION postlease.check_message_content();
 
 ALTER TABLE ONLY postlease.email_attachments
     ADD CONSTRAINT email_attachments_message_fkey FOREIGN KEY (message_id) REFERENCES postlease.email_messages(id) ON DELETE CASCADE;

@@ -1,6 +1,6 @@
 -- The first rule that a producer's message breaks, by its constraint's name, or NULL. Every way to
--- enqueue asks here: the table's constraints hold most of this too, but their errors repeat the row
--- with its addresses. The shape of the recipients is left to postlease.broken_content.
+-- enqueue asks here: the table holds most of this too, but knows no message's place in its batch, and a
+-- CHECK's error repeats the row. The shape of the recipients is left to postlease.broken_content.
 CREATE OR REPLACE FUNCTION postlease.broken_message(
     producer text,
     template text,

@@ -499,6 +499,12 @@ def test_what_is_refused_is_named_by_its_constraint_and_not_repeated(
     assert arrange.statuses(owner) == {}
 
 
+def test_lists_in_two_dimensions_are_refused_in_words(producer: Connection) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        ask(producer, to_addresses=[["a@example.com", "b@example.com"]])
+    assert "recipients are lists of one dimension" in (caught.value.diag.message_primary or "")
+
+
 def test_the_longest_allowed_address_is_accepted(producer: Connection) -> None:
     assert ask(producer, to_addresses=["c" * 64 + "@" + ("e" * 61 + ".") * 3 + "net"])
 

@@ -21,6 +21,7 @@ __all__ = ["producer", "producer_connections", "producer_logins"]  # fixtures
 
 REFUSALS = "test_enqueue.test_what_is_refused_is_named_by_its_constraint_and_not_repeated"
 CONTENT = "broken_content"
+AT_BIRTH = "test_content_rules.test_broken_content_is_refused_at_birth_by_its_name"
 LONG = "canary@" + ("e" * 60 + ".") * 4 + "e.net"
 LONG_NAME = "c" * 65 + "@example.net"
 
@@ -56,9 +57,10 @@ MUTANTS = [
     Mutant(
         "broken_message",
         "template IN ('verify_email', 'reset_password')",
-        REFUSALS,
+        "test_enqueue_batches"
+        ".test_a_batch_refuses_what_a_single_call_refuses_and_says_which_message",
         "false",
-        refusal("template of a verification"),
+        {"case": "template of a verification"},
     ),
     Mutant(
         "enqueue_email",
@@ -176,6 +178,56 @@ MUTANTS = [
         for function, volatility in (("attempts_kept", "IMMUTABLE"), ("attempts_with", "STABLE"))
     ),
     Mutant(CONTENT, "{1,64}'", REFUSALS, "+'", refusal(f"address {LONG_NAME!r}")),
+    # the table's own look at what a message says
+    *(
+        Mutant("check_message_content", fragment, AT_BIRTH, replacement, {"case": case})
+        for fragment, replacement, case in (
+            ("NEW.template !~ ", "NEW.template = ", "a capital in template"),
+            ("{0,63}", "*", "a long template"),
+            ("NEW.locale !~ ", "NEW.locale = ", "an underscore in locale"),
+            ("jsonb_typeof(NEW.parameters) <> 'object'", "false", "parameters that are an array"),
+            ("jsonb_typeof(NEW.tags) <> 'object'", "false", "tags that are an array"),
+            ("jsonb_typeof(NEW.recipient_names) <> 'object'", "false", "names that are an array"),
+            ("cardinality(NEW.to_addresses) = 0\n          OR ", "", "nobody"),
+            ("+ cardinality(NEW.bcc_addresses) > 50", "> 50", "fifty-one recipients"),
+            ("array_ndims(NEW.to_addresses), ", "", "recipients in two dimensions"),
+            ("array_ndims(NEW.cc_addresses),", "", "copies in two dimensions"),
+            ("array_ndims(NEW.bcc_addresses)", "NULL", "blind copies in two dimensions"),
+            ("(NEW.token_id IS NOT NULL) <> (", "false AND (", "a token's template without one"),
+            ("NEW.priority NOT IN (0, 50, 100)", "false", "a class between others"),
+            ("NEW.delivery NOT IN (", "NEW.delivery IN ('none', ", "another policy"),
+            ("length(NEW.idempotency_key) NOT BETWEEN 1", "0 NOT BETWEEN 0", "a long key"),
+            (
+                "(NEW.idempotency_key IS NULL) <> (NEW.content_hash IS NULL)",
+                "false",
+                "a key without its content's hash",
+            ),
+            ("length(NEW.cancel_scope) NOT BETWEEN 1", "0 NOT BETWEEN 0", "an empty scope"),
+            ("NEW.attachment_bytes < 0", "false", "a size below nothing"),
+        )
+    ),
+    *(
+        Mutant(
+            "check_message_content",
+            fragment,
+            "test_content_rules.test_a_token_s_mail_is_born_for_one_reader",
+            replacement,
+            {"column": column},
+        )
+        for fragment, replacement, column in (
+            ("cardinality(NEW.to_addresses) > 1\n              OR ", "", "to_addresses"),
+            (
+                "cardinality(NEW.cc_addresses) + cardinality(NEW.bcc_addresses) > 0",
+                "cardinality(NEW.bcc_addresses) > 0",
+                "cc_addresses",
+            ),
+            (
+                "cardinality(NEW.cc_addresses) + cardinality(NEW.bcc_addresses) > 0",
+                "cardinality(NEW.cc_addresses) > 0",
+                "bcc_addresses",
+            ),
+        )
+    ),
 ]
 
 

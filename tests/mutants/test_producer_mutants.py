@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["mutate", "producer", "producer_connections", "producer_logins"]  # fixtures
 
 BATCHES = "test_enqueue_batches"
+PLACES = f"{BATCHES}.test_a_batch_refuses_what_a_single_call_refuses_and_says_which_message"
 SCOPES = "test_enqueue_scopes"
 ATTACHMENTS = "test_enqueue_attachments"
 ARGUMENTS = "test_enqueue_arguments"
@@ -31,6 +32,12 @@ def refusals(function: str, cases: dict[str, str], replacement: str) -> Iterator
         yield Mutant(function, fragment, REFUSALS, replacement, refusal(case))
 
 
+def placed(cases: dict[str, str]) -> Iterator[Mutant]:
+    """A mutant for each fragment of what the table refuses too: it knows no place in a batch."""
+    for fragment, case in cases.items():
+        yield Mutant("broken_message", fragment, PLACES, "false", {"case": case})
+
+
 def attachment(members: dict[str, Any]) -> dict[str, Any]:
     """The arguments of one row of the refused attachments."""
     [constraint] = [rule for one, rule in attaching.REFUSED_MEMBERS if one == members]
@@ -38,16 +45,20 @@ def attachment(members: dict[str, Any]) -> dict[str, Any]:
 
 
 MUTANTS = [
-    *refusals(
-        "broken_message",
+    *placed(
         {
             "template !~ '^[a-z][a-z0-9_]{0,63}$'": "template with a path",
             "locale !~ '^[A-Za-z0-9-]{1,35}$'": "locale with a path",
             "jsonb_typeof(parameters) <> 'object'": "parameters a list",
             "delivery NOT IN ('at_least_once', 'at_most_once')": "delivery unknown",
-            "expires_at <= send_at": "over before it leaves",
             "length(idempotency_key) NOT BETWEEN 1 AND 255": "key of 256 characters",
             "length(cancel_scope) NOT BETWEEN 1 AND 255": "scope empty",
+        }
+    ),
+    *refusals(
+        "broken_message",
+        {
+            "expires_at <= send_at": "over before it leaves",
             "postlease.broken_mailbox(from_address)": "from_address 'Canary'",
             "postlease.broken_mailbox(reply_to)": "reply_to 'Canary'",
             "names <> '{}'": "name of nobody",
@@ -55,9 +66,10 @@ MUTANTS = [
         },
         "false",
     ),
-    *refusals(
+    Mutant(
         "broken_message",
-        {"array_ndims(to_addresses)": "two lines of addresses"},
+        "array_ndims(to_addresses)",
+        "test_enqueue.test_lists_in_two_dimensions_are_refused_in_words",
         "1",
     ),
     *(
