@@ -11,6 +11,7 @@ import pytest
 from postlease import outbox
 from postlease.accounts import issuing
 from postlease.database import Connection, connect
+from postlease.delivery.requests import BATCH
 from postlease.model import Claim
 from postlease.outbox import watching
 from tests import arrange
@@ -30,6 +31,13 @@ SELECT 'receipt', ARRAY['r' || n || '@example.com'], '{"order_number": "A-1"}', 
     'ses', at, 'p' || n, at, at, at, at, '[{"attempt": 1, "outcome": "accepted"}]'
 FROM generate_series(1, %(number)s) AS n
 CROSS JOIN LATERAL (SELECT now() - interval '100 days' * (1 - n::float8 / %(number)s)) AS m (at)
+"""
+# What ANALYZE leaves of a table that holds nothing.
+FORGET: LiteralString = """
+UPDATE pg_class SET relpages = 0, reltuples = 0, relallvisible = 0
+WHERE relnamespace = 'postlease'::regnamespace
+  AND (relname = 'email_messages' OR relname LIKE 'email\\_messages\\_%');
+DELETE FROM pg_statistic WHERE starelid = 'postlease.email_messages'::regclass
 """
 PENDING: LiteralString = """
 INSERT INTO postlease.email_messages (template, to_addresses, producer, priority)
@@ -187,6 +195,30 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
 def test_a_hot_statement_reads_what_it_needs_and_no_history(queue: Connection, name: str) -> None:
     call, allowed = CALLS[name]
     assert ways_in(call, queue) == allowed
+
+
+@pytest.mark.parametrize(
+    ("statistics", "number"), [("of the queue", 8 * BATCH), ("of an empty table", BATCH)]
+)
+@pytest.mark.parametrize("name", ["authorize", "record"])
+def test_the_largest_batch_is_looked_up_by_id_whatever_the_statistics_say(
+    populated: Connection, queue: Connection, name: str, statistics: str, number: int
+) -> None:
+    """A scan of the whole table for each batch is what a mere join with unnest() comes to."""
+    claims = [Claim(UUID(int=place), "worker-a", 1) for place in range(number)]
+    calls: dict[str, Callable[[Any], object]] = {
+        "authorize": lambda c: arrange.authorize(c, *claims),
+        "record": lambda c: outbox.record(c, [arrange.sent(claim) for claim in claims]),
+    }
+    with populated.transaction(force_rollback=True):
+        if statistics == "of an empty table":
+            populated.execute(FORGET)
+            found = ways_in(calls[name], populated)
+        else:
+            found = ways_in(calls[name], queue)
+    bitmap = {"Bitmap Heap Scan", "Bitmap Index Scan email_messages_pkey"}
+    # Of a dozen addressees or more the bitmap is of the suppression list.
+    assert {BY_ID} <= found <= {BY_ID, "Bitmap Index Scan suppressions_pkey", *bitmap}
 
 
 def test_the_dispatch_check_looks_addresses_up_in_a_long_suppression_list(

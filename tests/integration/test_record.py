@@ -6,18 +6,23 @@ import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
+
+import pytest
 
 from postlease import outbox
 from postlease.delivery import outcomes
 from postlease.model import Claim, Settlement
 from tests import arrange
+from tests.integration.test_settling import wait_for_a_waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from uuid import UUID
 
     from postlease.database import Connection
+
+FREE: LiteralString = "SELECT id FROM postlease.email_messages"
 
 
 def test_an_accepted_message_is_sent_with_the_provider_s_id(
@@ -186,6 +191,28 @@ def test_records_and_authorizations_over_the_same_rows_in_opposite_order_do_not_
             claims = [message.claim for message in claimed]
             recorded, _ = threads.map(ask, (0, 1), (claims, claims[::-1]))
             assert len(recorded) == 20
+
+
+@pytest.mark.parametrize("statement", ["AUTHORIZE", "RECORD"])
+def test_a_batch_locks_in_the_order_of_ids_however_it_was_gathered(
+    owner: Connection, open_application: Callable[[], Connection], statement: str
+) -> None:
+    """Whoever waits for the lowest id holds no other: two such batches cannot wait in a circle."""
+    arrange.enqueue(owner, 3)
+    worker, other = open_application(), open_application()
+    claims = [message.claim for message in arrange.dispatch(worker, 3)]
+    claims.sort(key=lambda claim: claim.message_id, reverse=True)
+    ask: dict[str, Callable[[], Collection[UUID]]] = {
+        "AUTHORIZE": lambda: arrange.authorize(worker, *claims),
+        "RECORD": lambda: outbox.record(worker, [arrange.sent(claim) for claim in claims]),
+    }
+    with ThreadPoolExecutor(1) as beside, other.transaction():
+        other.execute(f"{FREE} WHERE id = %s FOR UPDATE", [claims[-1].message_id])
+        waiting = beside.submit(ask[statement])
+        wait_for_a_waiter(owner)
+        free = owner.execute(f"{FREE} FOR UPDATE SKIP LOCKED").fetchall()
+        assert {row["id"] for row in free} == {claim.message_id for claim in claims[:-1]}
+    assert set(waiting.result()) == {claim.message_id for claim in claims}
 
 
 def ended_at(owner: Connection, message_id: UUID) -> datetime:

@@ -34,11 +34,6 @@ PACING = "postlease.gate.pacing"
 OPERATING = "postlease.outbox.operating"
 FINDING = "postlease.outbox.finding"
 
-HELD_OWNER = "AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"
-HELD_ATTEMPT = (
-    "AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]"
-)
-
 USED_UP = "AND m.attempt_count - m.refunded_count < coalesce(m.max_attempts, %(max_attempts)s)"
 
 
@@ -139,13 +134,13 @@ MUTANTS = [
     Mutant(
         DISPATCHING,
         "AUTHORIZE",
-        HELD_OWNER,
+        "AND m.lease_owner = asked.owner",
         "test_authorize.test_the_mark_needs_the_lease_owner",
     ),
     Mutant(
         DISPATCHING,
         "AUTHORIZE",
-        HELD_ATTEMPT,
+        "AND m.attempt_count = asked.attempt",
         "test_authorize.test_the_mark_needs_the_attempt",
     ),
     Mutant(
@@ -270,18 +265,42 @@ MUTANTS = [
         "test_authorize.test_a_lease_without_room_for_the_call_hands_the_message_back",
     ),
     # record: the fence
-    Mutant(RECORDING, "RECORD", HELD_OWNER, "test_record.test_record_needs_the_lease_owner"),
-    Mutant(RECORDING, "RECORD", HELD_ATTEMPT, "test_record.test_record_needs_the_attempt"),
     Mutant(
         RECORDING,
         "RECORD",
-        "refunded_count = m.refunded_count + (%(refunds)s::integer[])[h.place],",
+        "AND m.lease_owner = told.owner",
+        "test_record.test_record_needs_the_lease_owner",
+    ),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "AND m.attempt_count = told.attempt",
+        "test_record.test_record_needs_the_attempt",
+    ),
+    *(
+        Mutant(
+            module,
+            statement,
+            f"        ORDER BY {name}.id\n",
+            "test_record.test_a_batch_locks_in_the_order_of_ids_however_it_was_gathered",
+            "",
+            {"statement": statement},
+        )
+        for module, statement, name in (
+            (DISPATCHING, "AUTHORIZE", "a"),
+            (RECORDING, "RECORD", "t"),
+        )
+    ),
+    Mutant(
+        RECORDING,
+        "RECORD",
+        "refunded_count = m.refunded_count + h.refund,",
         "test_record.test_a_handed_back_message_is_due_at_once_and_lost_no_attempt",
     ),
     Mutant(
         RECORDING,
         "RECORD",
-        "THEN now() + (%(delays)s::interval[])[h.place]",
+        "THEN now() + h.delay",
         "test_record.test_a_deferred_message_waits_and_keeps_its_count",
         "THEN now()",
     ),
@@ -627,7 +646,7 @@ MUTANTS = [
     Mutant(
         RECORDING,
         "RECORD",
-        "keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,",
+        "keyed_since = CASE h.status WHEN 'pending' THEN m.keyed_since END,",
         "test_keys.test_an_answer_about_another_call_does_not_settle_the_first",
         "keyed_since = NULL,",
     ),
@@ -1335,17 +1354,16 @@ MUTANTS = [
     Mutant(
         RECORDING,
         "RECORD",
-        "(%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END",
+        "WHEN h.closing THEN now() ELSE m.blocked_at END",
         "test_record.test_when_a_message_last_closed_the_gate_is_kept",
-        "m.blocked_at IS NULL AND (%(closings)s::boolean[])[h.place]"
-        " THEN now() ELSE m.blocked_at END",
+        "WHEN m.blocked_at IS NULL AND h.closing THEN now() ELSE m.blocked_at END",
     ),
     Mutant(
         RECORDING,
         "RECORD",
-        "(%(codes)s::text[])[h.place] ELSE m.blocked_as END",
+        "h.code ELSE m.blocked_as END",
         "test_record.test_when_a_message_last_closed_the_gate_is_kept",
-        "(%(codes)s::text[])[h.place] WHEN m.blocked_at IS NOT NULL THEN 'another' END",
+        "h.code WHEN m.blocked_at IS NOT NULL THEN 'another' END",
     ),
     # supersede and look up
     Mutant(

@@ -30,33 +30,42 @@ Word: TypeAlias = Literal[
 ]
 
 # Repeating it is safe: a claim that was told to go is told so again as long as it is held.
+# A LATERAL that locks is never flattened into a join, so each id is looked up by itself, in order.
 AUTHORIZE: LiteralString = """-- outbox.authorize
 WITH held AS MATERIALIZED (
-    SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
-           cardinality(m.to_addresses) AS to_count,
-           -- The account that a note tells of was closed, or has another address. Not an EXISTS,
-           -- which the planner may answer by reading all users.
-           m.priority = 0 AND m.template = 'account_exists' AND (
-               SELECT u.id FROM postlease.users AS u
-               WHERE u.email_canonical = lower(m.to_addresses[1] COLLATE "C") COLLATE "default"
-           ) IS NULL AS is_baseless,
-           -- An outcome that nobody learned may be asked for again under its key, or not at all.
-           m.keyed_since IS NOT NULL AND (
-               NOT %(keeps_keys)s OR m.provider <> %(provider)s
-               OR m.keyed_since <= now() - %(key_lifetime)s::interval) AS key_is_lost,
-           m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat,
-           m.attempt_count - m.refunded_count > coalesce(m.max_attempts, %(max_attempts)s)
-               AS is_used_up,
-           -- Twice it took too long before: the third time it is the message's own doing.
-           m.attempts->-1->>'outcome' = 'no_room' AND m.attempts->-2->>'outcome' = 'no_room'
-               AS is_slow
-    FROM postlease.email_messages AS m
-    WHERE m.id = ANY (%(ids)s::uuid[])
-      AND m.status = 'sending'
-      AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]
-      AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]
-    ORDER BY m.id
-    FOR NO KEY UPDATE
+    SELECT h.*
+    FROM (
+        SELECT * FROM unnest(%(ids)s::uuid[], %(owners)s::text[], %(attempts)s::integer[])
+            AS a (id, owner, attempt)
+        ORDER BY a.id
+    ) AS asked
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
+               cardinality(m.to_addresses) AS to_count,
+               -- The account that a note tells of was closed, or has another address. Not an
+               -- EXISTS, which the planner may answer by reading all users.
+               m.priority = 0 AND m.template = 'account_exists' AND (
+                   SELECT u.id FROM postlease.users AS u
+                   WHERE u.email_canonical = lower(m.to_addresses[1] COLLATE "C") COLLATE "default"
+               ) IS NULL AS is_baseless,
+               -- An outcome that nobody learned may be asked for again under its key, or not at
+               -- all.
+               m.keyed_since IS NOT NULL AND (
+                   NOT %(keeps_keys)s OR m.provider <> %(provider)s
+                   OR m.keyed_since <= now() - %(key_lifetime)s::interval) AS key_is_lost,
+               m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat,
+               m.attempt_count - m.refunded_count > coalesce(m.max_attempts, %(max_attempts)s)
+                   AS is_used_up,
+               -- Twice it took too long before: the third time it is the message's own doing.
+               m.attempts->-1->>'outcome' = 'no_room' AND m.attempts->-2->>'outcome' = 'no_room'
+                   AS is_slow
+        FROM postlease.email_messages AS m
+        WHERE m.id = asked.id
+          AND m.status = 'sending'
+          AND m.lease_owner = asked.owner
+          AND m.attempt_count = asked.attempt
+        FOR NO KEY UPDATE
+    ) AS h
 ), struck AS (
     SELECT h.id, array_agg(a.digest) AS digests, count(*) FILTER (WHERE a.is_to) AS to_count
     FROM unnest(%(addressee_ids)s::uuid[], %(digests)s::bytea[], %(is_to)s::boolean[])

@@ -14,38 +14,44 @@ if TYPE_CHECKING:
     from postlease.database import Connection
     from postlease.model import Settlement
 
-# `id = ANY` and array_position, not a join with unnest(): once statistics say that almost nothing
-# is `sending`, the planner scans the whole table for such a join.
+# Each id is looked up by itself, see dispatching. `id = ANY` beside the join: a join alone may be
+# answered by reading the whole table, once statistics say that almost nothing is `sending`.
 RECORD: LiteralString = """-- outbox.record
 WITH held AS MATERIALIZED (
-    SELECT m.id, array_position(%(ids)s::uuid[], m.id) AS place
-    FROM postlease.email_messages AS m
-    WHERE m.id = ANY (%(ids)s::uuid[])
-      AND m.status = 'sending'
-      AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]
-      AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]
-    ORDER BY m.id
-    FOR NO KEY UPDATE
+    SELECT told.*
+    FROM (
+        SELECT * FROM unnest(
+            %(ids)s::uuid[], %(owners)s::text[], %(attempts)s::integer[], %(statuses)s::text[],
+            %(reasons)s::text[], %(refunds)s::integer[], %(closings)s::boolean[],
+            %(outcomes)s::text[], %(codes)s::text[], %(provider_ids)s::text[], %(versions)s::text[],
+            %(delays)s::interval[])
+            AS t (id, owner, attempt, status, reason, refund, closing, outcome, code, provider_id,
+                  version, delay)
+        ORDER BY t.id
+    ) AS told
+    CROSS JOIN LATERAL (
+        SELECT FROM postlease.email_messages AS m
+        WHERE m.id = told.id
+          AND m.status = 'sending'
+          AND m.lease_owner = told.owner
+          AND m.attempt_count = told.attempt
+        FOR NO KEY UPDATE
+    ) AS locked
 )
 UPDATE postlease.email_messages AS m
-SET status = (%(statuses)s::text[])[h.place],
-    failure_reason = (%(reasons)s::text[])[h.place],
-    refunded_count = m.refunded_count + (%(refunds)s::integer[])[h.place],
-    attempts = postlease.attempts_with(
-        m, (%(outcomes)s::text[])[h.place], (%(codes)s::text[])[h.place],
-        (%(provider_ids)s::text[])[h.place], (%(refunds)s::integer[])[h.place] = 1),
-    available_at = CASE (%(statuses)s::text[])[h.place]
-        WHEN 'pending' THEN now() + (%(delays)s::interval[])[h.place] ELSE m.available_at END,
-    dispatched_at = CASE (%(statuses)s::text[])[h.place]
-        WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
-    provider_message_id = (%(provider_ids)s::text[])[h.place],
-    keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,
-    blocked_at = CASE WHEN (%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END,
-    blocked_as = CASE WHEN (%(closings)s::boolean[])[h.place]
-        THEN m.provider || ' ' || (%(codes)s::text[])[h.place] ELSE m.blocked_as END,
-    template_version = coalesce((%(versions)s::text[])[h.place], m.template_version),
-    sent_at = CASE (%(statuses)s::text[])[h.place] WHEN 'sent' THEN now() END,
-    finished_at = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN NULL ELSE now() END,
+SET status = h.status,
+    failure_reason = h.reason,
+    refunded_count = m.refunded_count + h.refund,
+    attempts = postlease.attempts_with(m, h.outcome, h.code, h.provider_id, h.refund = 1),
+    available_at = CASE h.status WHEN 'pending' THEN now() + h.delay ELSE m.available_at END,
+    dispatched_at = CASE h.status WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
+    provider_message_id = h.provider_id,
+    keyed_since = CASE h.status WHEN 'pending' THEN m.keyed_since END,
+    blocked_at = CASE WHEN h.closing THEN now() ELSE m.blocked_at END,
+    blocked_as = CASE WHEN h.closing THEN m.provider || ' ' || h.code ELSE m.blocked_as END,
+    template_version = coalesce(h.version, m.template_version),
+    sent_at = CASE h.status WHEN 'sent' THEN now() END,
+    finished_at = CASE h.status WHEN 'pending' THEN NULL ELSE now() END,
     lease_owner = NULL,
     claimed_at = NULL,
     lease_expires_at = NULL
