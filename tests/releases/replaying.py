@@ -96,4 +96,6 @@ def _unlinked(value: Any, answered: dict[int, list[dict[str, Any]]]) -> Any:
     if isinstance(value, dict) and "from" in value:
         number, place, column = value["from"]
         return answered[number][place][column]
+    if isinstance(value, dict) and "array" in value:
+        return "{" + ",".join(str(_unlinked(one, answered)) for one in value["array"]) + "}"
     return from_json(value)
