@@ -54,7 +54,7 @@ CASES = {
     "queue40k": Case(queues.no_op_many, wants_peers=True),
     "latency50": Case(queues.slow_provider, in_quick=True, wants_peers=True),
     "mime": Case(composing.composing, in_quick=True),
-    "full": Case(sending.full_path, in_quick=True),
+    "full": Case(sending.full_path, in_quick=True, wants_peers=True),
     "ses": Case(sending.ses, in_quick=True),
     "enqueue": Case(enqueueing.enqueueing, in_quick=True),
     "history": Case(claiming.history, in_quick=True),

@@ -17,16 +17,19 @@ from bench.measuring.figures import Figure, figure, paired
 from bench.measuring.findings import Finding, Table
 from bench.measuring.progress import tell
 from bench.measuring.wording import number, spread
+from bench.peers.others import PEERS
 from bench.peers.own import Own
 from bench.peers.queue import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.cases.draining import Run
     from bench.measuring.cluster import Cluster
     from bench.measuring.findings import Scale
 
 MESSAGES = 4_000
+PEERS_MESSAGES = 2_000
 SES_MESSAGES = 2_000
 LOOP_THREADS = (1, 10)
 SLOTS = 100
@@ -41,24 +44,40 @@ class Loop:
 
 
 def full_path(cluster: Cluster, scale: Scale) -> Finding:
-    """Render and compose, through the queue and without it."""
+    """Render and compose, through the queue and without it; and in the workers that are Python."""
     own, bare = [], []
+    peers: dict[str, list[Run]] = {}
     queue = Own(case="silent", slots=SLOTS)
     for _ in range(scale.turns):
         own.append(drain(cluster, queue, Work(MESSAGES)))
         bare.append(_loop({"case": "bytes", "messages": MESSAGES, "threads": 1}))
         tell(f"  full path: {number(own[-1].rate)}/s, alone: {number(bare[-1].rate)}/s")
+        for peer in PEERS if scale.with_peers else ():
+            if peer.composes:
+                work = Work(PEERS_MESSAGES, composes=True)
+                peers.setdefault(peer.name, []).append(drain(cluster, peer, work))
+                tell(f"  {peer.name}: {number(peers[peer.name][-1].rate)}/s")
     spent = [run.worker_processor for run in own]
     alone = [loop.processor for loop in bare]
-    rows = (
+    rows = [
         ("Postlease", spread(figure([run.rate for run in own])), spread(figure(spent))),
         ("rendering and MIME alone", _rates(bare), spread(figure(alone))),
-    )
+    ]
+    rows += [
+        (
+            name,
+            spread(figure([run.rate for run in runs])),
+            spread(figure([run.worker_processor for run in runs])),
+        )
+        for name, runs in peers.items()
+    ]
     return Finding(
         "Full path",
         f"{MESSAGES:,} receipts of two parts: rendered, composed, authorized, given to a provider"
-        " that accepts at once, recorded; against rendering and composing alone, in one thread.",
-        (Table(("what", "messages/s", "worker CPU s/1,000"), rows),),
+        " that accepts at once, recorded; against rendering and composing alone, in one thread."
+        " Workers of other queues that are written in Python render and compose the same mail by"
+        f" the same functions, {PEERS_MESSAGES:,} of it.",
+        (Table(("what", "messages/s", "worker CPU s/1,000"), tuple(rows)),),
         {"full_cpu_vs_render_mime": paired(spent, alone)},
         {"full_path_cpu_per_1000": figure(spent).median},
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.measuring.children import ChildError
-from bench.measuring.cluster import ROOT
+from bench.measuring.cluster import PYTHONPATH, ROOT
 from bench.peers.queue import Worker
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class Peer:
         program, *arguments = self._command("drain", url, work)
         # What lies in bin as node starts the real one in a second process.
         binary = (_node() if program == "node" else None) or BIN / program
-        return Worker([binary, *arguments], self.script.parent, {"LOG_LEVEL": "error"})
+        # The package renders and builds mail in the Python workers, where a case wants that.
+        environment = {"LOG_LEVEL": "error", "PYTHONPATH": PYTHONPATH}
+        return Worker([binary, *arguments], self.script.parent, environment)
 
     @property
     def _database(self) -> str:
@@ -71,7 +73,13 @@ class Peer:
             url,
             str(work.messages),
             str(work.seconds),
+            *(["compose"] if work.composes else ()),
         ]
+
+    @property
+    def composes(self) -> bool:
+        """Whether its worker can render and build the mail that Postlease does: it is Python."""
+        return self.program == "python"
 
 
 PEERS = (

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one run does: so many messages, through a provider that takes so long."""
+    """What one run does: so many messages, through a provider that takes so long.
+
+    composes: the mail is rendered and built before it is handed over.
+    """
 
     messages: int
     seconds: float = 0
+    composes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 MODE, URL = sys.argv[1:3]
 MESSAGES, SECONDS = int(sys.argv[3]), float(sys.argv[4])
+COMPOSES = MODE == "drain" and sys.argv[5:] == ["compose"]
 BATCH = 1_000
 
 
@@ -18,6 +24,31 @@ def payload(number: int) -> dict[str, Any]:
         "to_addresses": [f"reader{number}@example.com"],
         "parameters": {"order_number": f"A-{number}", "total": "12.00"},
     }
+
+
+def composer() -> Callable[[str, Mapping[str, Any]], bytes]:
+    """What renders and builds a mail of an address and parameters, as Postlease does; warm."""
+    from postlease import mime  # noqa: PLC0415
+    from postlease.model import Addressing, Envelope  # noqa: PLC0415
+    from postlease.rendering.filling import Templates  # noqa: PLC0415
+    from postlease.rendering.folders import SHIPPED  # noqa: PLC0415
+
+    templates = Templates(SHIPPED)
+
+    def compose(address: str, parameters: Mapping[str, Any]) -> bytes:
+        return mime.compose(
+            envelope=Envelope("noreply@example.com", (address,), (), ()),
+            rendered=templates.render("receipt", "en", dict(parameters)),
+            attachments=(),
+            message_id=uuid.uuid4(),
+            attempt=1,
+            sent_at=datetime.now(UTC),
+            shown=Addressing("Example", {}, None),
+        )
+
+    warm = payload(0)
+    compose(warm["to_addresses"][0], warm["parameters"])
+    return compose
 
 
 def batches() -> list[range]:

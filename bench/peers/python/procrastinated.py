@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import line
 from procrastinate import App, PsycopgConnector
 
 CONCURRENCY = 100 if line.SECONDS else 10
 
+compose = line.composer() if line.COMPOSES else None
 app = App(connector=PsycopgConnector(conninfo=line.URL, min_size=4, max_size=20))
 
 
 @app.task(name="mail")
-async def send(**message: object) -> None:
+async def send(**message: Any) -> None:
     """What a provider does that takes so long."""
-    del message
+    if compose:
+        compose(message["to_addresses"][0], message["parameters"])
     if line.SECONDS:
         await asyncio.sleep(line.SECONDS)
 

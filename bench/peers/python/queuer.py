@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from typing import Any
 
 import asyncpg
 import line
@@ -29,10 +30,13 @@ async def fill(pool: asyncpg.Pool) -> None:
 async def drain(pool: asyncpg.Pool) -> None:
     """Send what there is."""
     queue = PgQueuer.from_asyncpg_pool(pool)
+    compose = line.composer() if line.COMPOSES else None
 
     @queue.entrypoint("mail")
-    async def send(job: object) -> None:
-        del job
+    async def send(job: Any) -> None:
+        if compose:
+            asked = json.loads(job.payload)
+            compose(asked["to_addresses"][0], asked["parameters"])
         if line.SECONDS:
             await asyncio.sleep(line.SECONDS)
 
