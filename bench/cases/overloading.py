@@ -28,7 +28,8 @@ WARM_SECONDS = 1.0
 SUSTAINED_SECONDS = 5.0
 OVERLOAD = 10
 OVERLOAD_SECONDS = 30.0
-CONNECTIONS = 1_000
+CONNECTIONS = 600
+"""More than twice the gateway's room, and few enough for 1,024 descriptors a process."""
 CLEAN = {202, 429, 503}
 _UNLIMITED = {"CLIENT_LIMIT_PER_MINUTE": "0", "CLIENT_LIMIT_PER_HOUR": "0"}
 
