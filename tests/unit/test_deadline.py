@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from postlease.delivery.sending import Deadline
+from postlease.delivery.deadline import Deadline
 
 NEEDED = timedelta(seconds=20)
 

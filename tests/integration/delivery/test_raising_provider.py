@@ -12,9 +12,10 @@ import pytest
 from postlease import config, outbox, rendering
 from postlease import database as databases
 from postlease.delivery.calls import Calls
+from postlease.delivery.deadline import Deadline
 from postlease.delivery.gatekeeping import Gatekeeper, Turn
 from postlease.delivery.preparing import Preparer
-from postlease.delivery.sending import Deadline, Sender
+from postlease.delivery.sending import Sender
 from postlease.delivery.tally import Tally
 from postlease.delivery.writer import Writer
 from postlease.model import Accepted, Outcome, OutgoingMail

@@ -7,6 +7,7 @@
     calls        how many are let through to the provider, and how far ahead others are claimed
     preparing    a claimed message to bytes
     sending      one message's way, up to its settlement
+    deadline     until when it may be called for, and recorded
     rates        what providers say about their rate
     gatekeeping  the pace of sending, and what the provider's gate is told
     outcomes     what a result means for its message

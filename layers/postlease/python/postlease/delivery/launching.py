@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from postlease.delivery.deadline import Deadline
 from postlease.delivery.gatekeeping import NEVER
-from postlease.delivery.sending import Deadline, Sender
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from postlease.database import Database
     from postlease.delivery.crew import Crew
     from postlease.delivery.gatekeeping import Gatekeeper, Turn
+    from postlease.delivery.sending import Sender
     from postlease.delivery.slots import Slots
     from postlease.delivery.tally import Tally
     from postlease.model import ClaimedMessage, Outcome

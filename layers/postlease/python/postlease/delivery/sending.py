@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postlease.delivery import outcomes
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from postlease import gate
+    from postlease.delivery.deadline import Deadline
     from postlease.delivery.gatekeeping import Gatekeeper, Turn
     from postlease.delivery.preparing import PreparedMail, Preparer
     from postlease.delivery.tally import Tally
@@ -28,38 +28,10 @@ if TYPE_CHECKING:
     from postlease.providers import Provider
 
 
-_LAST_TRY_SECONDS = 5.0
-"""What the last try at a record may take, and the end of the run after it."""
-
 _NONE: Outcome = Unknown("no_answer")
 
 _VERDICT_SECONDS = 1.0
 """A verdict that waited longer than this for its call is asked for once more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """Monotonic seconds at which a lease and its invocation end, by the worker's own clock.
-
-    The lease's end is reckoned from before the claim was asked, so it is never later than the
-    database's.
-    """
-
-    lease_ends_at: float
-    invocation_ends_at: float
-
-    def has_room(self, needed: timedelta) -> bool:
-        """Whether a call that takes needed would end before both."""
-        return time.monotonic() <= self.latest_start(needed)
-
-    @property
-    def latest_record(self) -> float:
-        """The monotonic second after which a record is not tried again: the run ends in order."""
-        return self.invocation_ends_at - _LAST_TRY_SECONDS
-
-    def latest_start(self, needed: timedelta) -> float:
-        """The monotonic second until which a call that takes needed may begin."""
-        return min(self.lease_ends_at, self.invocation_ends_at) - needed.total_seconds()
 
 
 class Sender:
@@ -123,40 +95,45 @@ class Sender:
         if waited is None:
             await self._settle(message, outcomes.handed_back(message.claim), deadline)
             return None
-        mail = await self._let_call(message, prepared, waited, deadline)
+        mail = await self._let_call(message, prepared, waited, deadline, latest)
         return None if mail is None else await self._call(message, prepared, mail, deadline)
 
     async def _let_call(
-        self, message: ClaimedMessage, prepared: PreparedMail, turn: Turn, deadline: Deadline
+        self,
+        message: ClaimedMessage,
+        prepared: PreparedMail,
+        turn: Turn,
+        deadline: Deadline,
+        latest: float,
     ) -> OutgoingMail | None:
         """The mail, to be called for now, and then `let_go` is owed; None: it is settled."""
-        latest = deadline.latest_start(self._needed)
         is_let_call = False
         try:
             verdict = await self._verdict(message, prepared, latest)
             if verdict is None:
                 self._log("lease_lost", message, warning=True)
-            elif verdict.word != "go":
+                return None
+            if verdict.word != "go":
                 self._log(verdict.word, message)
                 if verdict.word != "no_room":
                     self._tally.count("failed")
-            elif self._gatekeeper.take_turn(message, turn, latest=latest) and deadline.has_room(
-                self._needed
-            ):
-                is_let_call = True
-                return prepared.without(verdict.struck)
-            else:
+                return None
+            in_turn = self._gatekeeper.take_turn(message, turn, latest=latest)
+            if not in_turn or not deadline.has_room(self._needed):
                 # The database said go, and then its answer was late: what it checked is stale.
                 await self._settle(message, outcomes.handed_back(message.claim), deadline)
+                return None
+            is_let_call = True
+            return prepared.without(verdict.struck)
         except PostleaseError as error:
             # Perhaps it was written that this may go, but nothing has left: the worker lives, and
             # nobody may take it for one that died over this message.
             settlement = outcomes.unauthorized(message, error, chance=_chance())
             await self._settle(message, settlement, deadline)
+            return None
         finally:
             if not is_let_call:
                 self._writer.let_go()
-        return None
 
     async def _verdict(
         self, message: ClaimedMessage, prepared: PreparedMail, latest: float
@@ -177,7 +154,7 @@ class Sender:
         mail: OutgoingMail,
         deadline: Deadline,
     ) -> Outcome | None:
-        self._tally.time_wait(_milliseconds_waited(message, deadline))
+        self._tally.time_wait(deadline.milliseconds_waited(message))
         started, outcome = time.monotonic(), _NONE
         try:
             with elsewhere():
@@ -249,7 +226,7 @@ class Sender:
         if settlement.status != "pending":
             self._tally.count(settlement.status)
         if accepted:
-            self._tally.time_latency(_milliseconds_waited(message, deadline))
+            self._tally.time_latency(deadline.milliseconds_waited(message))
 
     def _log(
         self,
@@ -267,13 +244,3 @@ class Sender:
 def _chance() -> float:
     """Spreads waits; from 0 to 1."""
     return random.random()  # noqa: S311 - jitter, not a secret
-
-
-def _milliseconds_waited(message: ClaimedMessage, deadline: Deadline) -> float:
-    """From enqueue (or the time it was asked for) to now.
-
-    The lease's end is known on both clocks, the database's and ours, and joins them.
-    """
-    due = message.available_at if message.claim.attempt == 1 else message.created_at
-    lease_left = deadline.lease_ends_at - time.monotonic()
-    return ((message.lease_expires_at - due).total_seconds() - lease_left) * 1000
