@@ -66,4 +66,5 @@ def test_a_claim_does_not_read_what_an_old_snapshot_keeps(
             assert arrange.statuses(elsewhere) == {"pending": DEAD}
     assert arrange.statuses(owner) == {"sent": DEAD, "sending": 10}
     behind_the_floor, from_the_beginning = measuring.blocks
-    assert behind_the_floor < 500 < DEAD < from_the_beginning
+    # A version that stayed on its page has no entry of its own.
+    assert behind_the_floor < 500 < DEAD / 2 < from_the_beginning
