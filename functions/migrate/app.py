@@ -38,8 +38,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         request = event.get("RequestType")
         # CloudFormation rolls back by an Update, too: to the files of before, on a database that
-        # has later ones. The old code works on those; a failure would leave the stack stuck.
-        ran = [] if request == "Delete" else _migrate(context, accept_newer=request == "Update")
+        # has later ones. The old code works on those; a failure would leave the stack stuck. An
+        # invocation by hand brings a new password, then as before. Only a new stack may not.
+        ran = [] if request == "Delete" else _migrate(context, accept_newer=request != "Create")
     except Exception as error:
         known = isinstance(error, PostleaseError)
         reason = str(error) if known else type(error).__name__
