@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from datetime import timedelta
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from postlease import database, migrations, secret_store, telemetry
@@ -64,6 +65,9 @@ def _migrate(context: LambdaContext, *, accept_newer: bool) -> list[str]:
         raise ConfigurationError(
             f"the application's database secret must be for {migrations.APPLICATION_ROLE}"
         )
+    authorities = secret.get("sslrootcert")
+    if authorities and not Path(authorities).is_file():
+        raise ConfigurationError("DatabaseSslRootCert names no file that the functions have")
     connection = database.owner().connection()
     if secret.get("dbname") != connection.info.dbname:
         raise ConfigurationError(

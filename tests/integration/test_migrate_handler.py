@@ -470,6 +470,20 @@ def test_an_application_that_would_look_into_another_database_fails_the_deployme
     assert tables(url) == {}
 
 
+def test_a_root_certificate_that_is_not_there_fails_the_deployment(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    store_login: Callable[..., str],
+    application_login: str,
+    url: str,
+) -> None:
+    """The functions have the same files, and could not log in."""
+    arn = store_login(application_login, sslmode="verify-full", sslrootcert="/opt/canary.pem")
+    deploy(cloudformation.event("create"), DATABASE_SECRET_ARN=arn)
+    assert failure(cloudformation) == "DatabaseSslRootCert names no file that the functions have"
+    assert tables(url) == {}
+
+
 def test_an_unexpected_failure_is_answered_by_its_kind_alone(
     deploy: Deploy, cloudformation: CloudFormation, sql_package: Path
 ) -> None:
