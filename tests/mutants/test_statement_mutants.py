@@ -32,6 +32,7 @@ WATCHING = "postlease.outbox.watching"
 CLOSING = "postlease.gate.closing"
 PACING = "postlease.gate.pacing"
 OPERATING = "postlease.outbox.operating"
+RETRYING = "postlease.outbox.retrying"
 FINDING = "postlease.outbox.finding"
 
 HELD_OWNER = "AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"
@@ -845,7 +846,7 @@ MUTANTS = [
     # an operator's verbs
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             "RETRY",
             fragment,
             f"messages.test_operating.{test}",
