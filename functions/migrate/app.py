@@ -7,9 +7,12 @@ hour. Deleting the stack destroys nothing. Invoked by hand, without a ResponseUR
 from __future__ import annotations
 
 import json
+import time
+import urllib.error
 import urllib.request
 from datetime import timedelta
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from postlease import database, migrations, secret_store, telemetry
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 PHYSICAL_ID = "postlease-migrations"
 SQL_PACKAGE = "postlease_sql"
 ANSWER_SECONDS = 10
+ANSWER_TRIES = 3
+ANSWER_PAUSE_SECONDS = 2.0
+LONGEST_REASON = 1000
+"""CloudFormation takes 4096 bytes in all, and waits on when there are more."""
+
 TO_ANSWER = timedelta(seconds=60)
 
 
@@ -31,8 +39,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         request = event.get("RequestType")
         # CloudFormation rolls back by an Update, too: to the files of before, on a database that
-        # has later ones. The old code works on those; a failure would leave the stack stuck.
-        ran = [] if request == "Delete" else _migrate(context, accept_newer=request == "Update")
+        # has later ones. The old code works on those; a failure would leave the stack stuck. An
+        # invocation by hand brings a new password, then as before. Only a new stack may not.
+        ran = [] if request == "Delete" else _migrate(context, accept_newer=request != "Create")
     except Exception as error:
         known = isinstance(error, PostleaseError)
         reason = str(error) if known else type(error).__name__
@@ -56,7 +65,14 @@ def _migrate(context: LambdaContext, *, accept_newer: bool) -> list[str]:
         raise ConfigurationError(
             f"the application's database secret must be for {migrations.APPLICATION_ROLE}"
         )
+    authorities = secret.get("sslrootcert")
+    if authorities and not Path(authorities).is_file():
+        raise ConfigurationError("DatabaseSslRootCert names no file that the functions have")
     connection = database.owner().connection()
+    if secret.get("dbname") != connection.info.dbname:
+        raise ConfigurationError(
+            "DatabaseName is another database than the owner's secret names as dbname"
+        )
     # Whoever waits at the ResponseURL must be answered before the platform ends this process.
     left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     ran = migrations.migrate(
@@ -74,7 +90,7 @@ def _respond(event: dict[str, Any], context: LambdaContext, *, status: str, reas
     """Tell CloudFormation, at the presigned address that it gave."""
     body = {
         "Status": status,
-        "Reason": reason or f"see log stream {context.log_stream_name}",
+        "Reason": reason[:LONGEST_REASON] or f"see log stream {context.log_stream_name}",
         "PhysicalResourceId": event.get("PhysicalResourceId", PHYSICAL_ID),
         "StackId": event["StackId"],
         "RequestId": event["RequestId"],
@@ -86,5 +102,16 @@ def _respond(event: dict[str, Any], context: LambdaContext, *, status: str, reas
         method="PUT",
         headers={"Content-Type": ""},  # the presigned address covers an empty type
     )
-    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310 - as above
-        pass
+    for tries_left in reversed(range(ANSWER_TRIES)):
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS):  # noqa: S310 - as above
+                return
+        except OSError as error:
+            # Nobody asks again: an answer that is lost is a deployment that waits and then fails.
+            refused = isinstance(error, urllib.error.HTTPError) and error.code < 500
+            if refused or not tries_left:
+                raise
+            telemetry.logger.warning(
+                "the answer was not taken", extra={"reason": type(error).__name__}
+            )
+            time.sleep(ANSWER_PAUSE_SECONDS)

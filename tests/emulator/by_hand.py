@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.web import Front, Request, Response
-from tests.emulator.project import architecture
+from tests.emulator.project import architecture, python_folder
 from tests.emulator.routes import Shim
 from tests.emulator.stage import DOMAIN, ORIGIN, STACK
 
@@ -37,7 +37,7 @@ In another terminal, in this folder:
 
 export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION={region} \\
     AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test SAM_CLI_TELEMETRY=0 \\
-    PATH="$PWD/.venv-sam/bin:$PATH"
+    PATH="$PWD/.venv-sam/bin:{python}:$PATH"
 aws secretsmanager create-secret --name postlease-owner --secret-string '{secret}'
 aws sesv2 create-email-identity --email-identity {domain}
 sam build && sam deploy --guided
@@ -85,6 +85,7 @@ class ByHand:
             region=environment["AWS_DEFAULT_REGION"],
             domain=DOMAIN,
             secret=json.dumps(self._account.login),
+            python=python_folder(),
             answers="\n".join(f"  {name:<22}  {value}" for name, value in answers.items()),
         )
 

@@ -73,9 +73,6 @@ class Sam:
     ) -> None:
         self._keeper = keeper
         self._logs = logs
-        python = python313.find()
-        if python is None:
-            raise ChildError(python313.MISSING)
         # Settings of its own, by which it has just looked for a newer version of itself.
         settings = folder / "sam"
         settings.mkdir()
@@ -84,7 +81,7 @@ class Sam:
         self._environment = {
             **kept,
             **environment,
-            "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PATH": f"{python_folder()}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "SAM_CLI_TELEMETRY": "0",
             "__SAM_CLI_APP_DIR": str(settings),
         }
@@ -103,6 +100,14 @@ class Sam:
         )
         status = child.wait(10 * _MINUTES)
         return status, log.read_text(errors="replace")
+
+
+def python_folder() -> Path:
+    """Where the Python is that `sam build` needs; ChildError if there is none."""
+    python = python313.find()
+    if python is None:
+        raise ChildError(python313.MISSING)
+    return python.parent
 
 
 def copy_project(base: Path, folder: Path) -> Path:

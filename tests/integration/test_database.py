@@ -392,6 +392,50 @@ def test_a_login_that_stays_refused_is_unavailable_and_names_no_password(
     says_nothing(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"password": CANARY}, "the database refuses the login"),
+        ({"user": "canary"}, "the database refuses the login"),
+        ({"dbname": "canary"}, "the database server has no such database, or no such role"),
+        ({"host": "canary.invalid"}, "the database's host name is not known"),
+        ({"sslmode": "require"}, "the database does not speak TLS"),
+        ({"sslmode": "canary"}, "the database secret's sslmode is none"),
+        ({"port": "9"}, "the database does not answer"),
+    ],
+)
+def test_why_no_connection_comes_about_is_told_without_names(
+    application_conninfo: str, change: dict[str, str], reason: str
+) -> None:
+    """Who deployed with a wrong secret reads this and nothing else."""
+    conninfo = make_conninfo(application_conninfo, **change)
+    with pytest.raises(UnavailableError) as caught:
+        Database(lambda *, refresh: conninfo).connection()
+    assert str(caught.value) == reason
+    assert "canary" not in "".join(traceback.format_exception(caught.value))
+    says_nothing(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ('root certificate file "/a.pem" does not exist', "sslrootcert names is not there"),
+        ("SSL error: certificate verify failed", "certificate is not trusted"),
+        ('server certificate for "a" does not match host name "b"', "is not trusted"),
+        ('FATAL:  no pg_hba.conf entry for host "a"', "refuses the login"),
+        ("FATAL:  sorry, too many clients already", "has no connection left"),
+        ("FATAL:  remaining connection slots are reserved for roles", "has no connection left"),
+        ('FATAL:  too many connections for role "a"', "has no connection left"),
+        ("connection timeout expired", "does not answer in time"),
+        ("session is read-only", "takes no writes"),
+        ("server closed the connection unexpectedly", "the database does not answer"),
+    ],
+)
+def test_what_driver_or_server_say_is_told_in_words_of_ours(said: str, reason: str) -> None:
+    with pytest.raises(UnavailableError, match=reason), databases.translated_errors():
+        raise psycopg.OperationalError(f"connection failed: {said}")
+
+
 def test_the_secret_is_not_read_again_when_the_server_is_away(application_conninfo: str) -> None:
     asked: list[bool] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -66,6 +66,7 @@ class CloudFormation(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Receiver)
         self.answers: list[Answer] = []
+        self.says: list[int] = []
 
     def event(self, kind: str) -> dict[str, Any]:
         """The sample event of a kind, to be answered here."""
@@ -81,7 +82,7 @@ class _Receiver(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.answers.append(Answer("PUT", self.path, self.headers["Content-Type"], body))
-        self.send_response(200)
+        self.send_response(self.server.says.pop(0) if self.server.says else 200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -233,6 +234,63 @@ def test_updating_the_stack_runs_what_is_new_and_keeps_the_resource(
     }
 
 
+@pytest.mark.parametrize("says", [[503], [500, 503]])
+def test_an_answer_that_is_not_taken_is_given_again(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    monkeypatch: pytest.MonkeyPatch,
+    says: list[int],
+) -> None:
+    """Nobody else would: CloudFormation waits until it gives the deployment up."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    cloudformation.says = list(says)
+    assert deploy(cloudformation.event("delete")) == {"ran": []}
+    assert [answer.body["Status"] for answer in cloudformation.answers] == ["SUCCESS"] * (
+        len(says) + 1
+    )
+
+
+@pytest.mark.parametrize(("says", "given"), [([403], 1), ([503, 503, 503], 3)])
+def test_an_answer_that_cannot_be_given_is_an_error_of_the_function(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    monkeypatch: pytest.MonkeyPatch,
+    says: list[int],
+    given: int,
+) -> None:
+    """Its alarm rings, and the dead letters hold the event."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    cloudformation.says = list(says)
+    with pytest.raises(OSError, match=f"HTTP Error {says[-1]}"):
+        deploy(cloudformation.event("delete"))
+    assert len(cloudformation.answers) == given
+
+
+def test_a_long_reason_is_cut_to_what_cloudformation_takes(
+    deploy: Deploy, cloudformation: CloudFormation, sql_package: Path
+) -> None:
+    for number in range(300):
+        (sql_package / "migrations" / f"misnamed-file-{number}.sql").write_text("SELECT 1")
+    deploy(cloudformation.event("create"))
+    reason = failure(cloudformation)
+    assert reason.startswith("not named NNNN_what.sql: misnamed-file-0.sql")
+    assert len(json.dumps(cloudformation.answers[0].body)) < 4096
+
+
+def test_a_migration_that_takes_too_long_fails_the_deployment_by_its_name(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    sql_package: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The platform would end the process without an answer."""
+    monkeypatch.setattr(Invocation, "get_remaining_time_in_millis", lambda _: 61_000)
+    name = "0001_schema_and_roles.sql"
+    (sql_package / "migrations" / name).write_text("DO $$ BEGIN PERFORM pg_sleep(600); END $$")
+    deploy(cloudformation.event("create"))
+    assert failure(cloudformation).startswith(f"migrations/{name} did not come to its end")
+
+
 def test_updating_without_a_change_runs_nothing(
     deploy: Deploy, cloudformation: CloudFormation
 ) -> None:
@@ -256,9 +314,8 @@ def test_rolling_back_after_a_later_migration_succeeds_and_changes_nothing(
     assert catalog.differences(before, tables(url)) == []
 
 
-@pytest.mark.parametrize("kind", ["create", None])
-def test_what_is_no_update_refuses_a_newer_database(
-    deploy: Deploy, cloudformation: CloudFormation, sql_package: Path, kind: str | None
+def test_creating_a_stack_on_a_newer_database_is_refused(
+    deploy: Deploy, cloudformation: CloudFormation, sql_package: Path
 ) -> None:
     later = sql_package / "migrations" / "9999_later.sql"
     later.write_text("CREATE TABLE postlease.later (id integer)")
@@ -266,12 +323,25 @@ def test_what_is_no_update_refuses_a_newer_database(
     later = later.rename(later.with_name(name))
     deploy({})
     later.unlink()
-    if kind is None:
-        with pytest.raises(ConfigurationError, match=f"{name} was applied here but is not"):
-            deploy({})
-    else:
-        deploy(cloudformation.event(kind))
-        assert f"{name} was applied here but is not" in failure(cloudformation)
+    deploy(cloudformation.event("create"))
+    assert f"{name} was applied here but is not" in failure(cloudformation)
+
+
+def test_a_new_password_reaches_a_newer_database_by_hand(
+    deploy: Deploy, store_login: Callable[..., str], sql_package: Path, application_login: str
+) -> None:
+    """Who rolled a release back changes the secret as before; else nobody could log in again."""
+    name = f"{len(list((sql_package / 'migrations').iterdir())) + 1:04}_later.sql"
+    later = sql_package / "migrations" / name
+    later.write_text("CREATE TABLE postlease.later (id integer)")
+    deploy({})
+    later.unlink()
+    changed = secrets.token_hex(24)
+    arn = store_login(application_login, password=changed)
+    assert deploy({}, DATABASE_SECRET_ARN=arn) == {"ran": []}
+    with connect(make_conninfo(application_login, password=changed)) as application:
+        assert application.execute("SELECT 1").fetchone()
+    deploy({})  # the role is the whole server's
 
 
 def test_deleting_the_stack_answers_success_and_changes_nothing(
@@ -383,6 +453,34 @@ def test_a_secret_of_another_role_is_never_written_into_the_database(
     arn = store_login(application_login, **change)
     deploy(cloudformation.event("create"), DATABASE_SECRET_ARN=arn)
     assert "postlease_application" in failure(cloudformation)
+    assert tables(url) == {}
+
+
+def test_an_application_that_would_look_into_another_database_fails_the_deployment(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    store_login: Callable[..., str],
+    application_login: str,
+    url: str,
+) -> None:
+    arn = store_login(application_login, dbname="canary")
+    deploy(cloudformation.event("create"), DATABASE_SECRET_ARN=arn)
+    reason = failure(cloudformation)
+    assert reason == "DatabaseName is another database than the owner's secret names as dbname"
+    assert tables(url) == {}
+
+
+def test_a_root_certificate_that_is_not_there_fails_the_deployment(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    store_login: Callable[..., str],
+    application_login: str,
+    url: str,
+) -> None:
+    """The functions have the same files, and could not log in."""
+    arn = store_login(application_login, sslmode="verify-full", sslrootcert="/opt/canary.pem")
+    deploy(cloudformation.event("create"), DATABASE_SECRET_ARN=arn)
+    assert failure(cloudformation) == "DatabaseSslRootCert names no file that the functions have"
     assert tables(url) == {}
 
 

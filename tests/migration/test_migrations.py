@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -327,6 +328,26 @@ def test_a_migrator_that_is_not_let_in_gives_up_in_time(
             migrations.migrate(connection, source, patience=timedelta(seconds=0.3))
 
 
+@pytest.mark.parametrize("mark", ["", "-- no transaction\n"])
+def test_a_migration_that_takes_too_long_is_cancelled_and_named(
+    connection: Connection, url: str, small: Path, mark: str
+) -> None:
+    """However many statements share the time: whoever waits for an answer gets one."""
+    write(small, "migrations/0002_long.sql", mark + "DO $$ BEGIN PERFORM pg_sleep(600); END $$")
+    with pytest.raises(UnavailableError, match=r"migrations/0002_long.sql did not come to its end"):
+        migrations.migrate(connection, small, patience=timedelta(seconds=0.5))
+    assert "migrations/0002_long.sql" not in ledger(connection)
+    write(small, "migrations/0002_long.sql", "SELECT 1")
+    with connect(url) as other:
+        assert migrations.migrate(other, small)[0] == "migrations/0002_long.sql"
+
+
+def test_no_file_is_begun_when_the_time_is_over(connection: Connection, small: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"no time is left for migrations/0001"):
+        migrations.migrate(connection, small, patience=timedelta())
+    assert ledger(connection) == {}
+
+
 def test_a_new_migration_runs_every_function_again(connection: Connection, source: Path) -> None:
     migrations.migrate(connection, source)
     name = next_migration(source)
@@ -362,7 +383,7 @@ def test_a_migrator_waits_for_the_one_before_it_without_a_snapshot(
     with connect(url) as first:
         migrations.migrate(first, small)
         write(small, "migrations/0002_index.sql", CONCURRENTLY)
-        with migrations._only_migrator(first, migrations.PATIENCE):
+        with migrations._only_migrator(first, time.monotonic() + 600):
             second = threading.Thread(target=migrations.migrate, args=(connection, small))
             second.start()
             wait_until_it_asked(first, connection.info.backend_pid)

@@ -13,12 +13,14 @@ from tests.mutants.test_statement_mutants import Mutant
 __all__ = ["api"]  # a fixture
 
 OPERATING = "postlease.outbox.operating"
+RETRYING = "postlease.outbox.retrying"
 WATCHING = "postlease.outbox.watching"
 FINDING = "postlease.outbox.finding"
 LISTING = "postlease.suppression.listing"
 IDEMPOTENCY = "postlease.idempotency"
 
 CANCELLING = "messages.test_cancelling"
+SCOPES = "messages.test_retrying_scopes"
 LOOKING = "messages.test_looking"
 SUPPRESSIONS = "messages.test_suppressions"
 
@@ -55,13 +57,13 @@ MUTANTS = [
     # retry of many: what one retry would refuse, what was not meant, no more than asked
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             statement,
             fragment,
             f"{CANCELLING}.test_what_a_single_retry_refuses_is_not_among_many",
             arguments={"change": change},
         )
-        for statement in ("RETRY_MANY", "COUNT_RETRIABLE")
+        for statement in ("HOLD_MANY", "COUNT_RETRIABLE")
         for fragment, change in (
             ("  AND m.redacted_at IS NULL\n", b"redacted_at = now()"),
             ("  AND m.failure_reason <> 'superseded'\n", b"failure_reason = 'superseded'"),
@@ -70,14 +72,14 @@ MUTANTS = [
     ),
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             statement,
             fragment,
             f"{CANCELLING}.test_a_mail_whose_link_is_over_is_not_among_many",
             replacement,
             {"change": change},
         )
-        for statement in ("RETRY_MANY", "COUNT_RETRIABLE")
+        for statement in ("HOLD_MANY", "COUNT_RETRIABLE")
         for fragment, replacement, change in (
             ("t.superseded_at IS NOT NULL OR ", "", b"superseded_at = now()"),
             ("t.redeemed_at IS NOT NULL", "false", b"redeemed_at = now()"),
@@ -91,13 +93,13 @@ MUTANTS = [
     # retry, of one or many: a newer one of its scope took its place
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             statement,
             fragment,
             f"{CANCELLING}.test_what_took_nobody_s_place_hinders_no_retry",
             arguments={"change": change},
         )
-        for statement in ("RETRY", "RETRY_MANY", "COUNT_RETRIABLE")
+        for statement in ("RETRY", "HOLD_MANY", "RETRY_MANY", "COUNT_RETRIABLE")
         for fragment, change in (
             ("n.producer = m.producer AND ", b"producer = 'another'"),
             (" AND n.cancel_scope = m.cancel_scope", b"cancel_scope = 'cart-2'"),
@@ -110,51 +112,51 @@ MUTANTS = [
     ),
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             statement,
             fragment,
             f"{CANCELLING}.test_what_failed_before_a_newer_one_of_its_scope_is_not_sent_after_it",
             replacement,
             {"became": became},
         )
-        for statement in ("RETRY", "RETRY_MANY", "COUNT_RETRIABLE")
+        for statement in ("RETRY", "COUNT_RETRIABLE")
         for fragment, replacement, became in (
             ("n.finished_at IS NULL", "false", "pending"),
             ("n.finished_at IS NOT NULL", "false", "sent"),
         )
     ),
     Mutant(
-        OPERATING,
-        "RETRY_MANY",
+        RETRYING,
+        "HOLD_MANY",
         "    LIMIT %(limit)s\n",
         f"{CANCELLING}.test_one_call_retries_so_many_and_says_how_many_are_left",
     ),
     Mutant(
-        OPERATING,
-        "RETRY_MANY",
+        RETRYING,
+        "HOLD_MANY",
         "ORDER BY m.id\n",
         f"{CANCELLING}.test_one_call_retries_so_many_and_says_how_many_are_left",
         "ORDER BY m.id DESC\n",
     ),
     Mutant(
-        OPERATING,
-        "RETRY_MANY",
+        RETRYING,
+        "HOLD_MANY",
         "    FOR NO KEY UPDATE\n",
-        f"{CANCELLING}.test_two_operators_at_once_retry_many_once",
+        f"{SCOPES}.test_many_that_wait_for_a_scope_are_changed_by_nobody_else",
     ),
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             statement,
             fragment,
             f"{CANCELLING}.test_many_are_chosen_by_reason_template_and_time",
         )
-        for statement in ("RETRY_MANY", "COUNT_RETRIABLE")
+        for statement in ("HOLD_MANY", "COUNT_RETRIABLE")
         for fragment in ("AND (%(template)s::text IS NULL OR m.template = %(template)s)",)
     ),
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             "COUNT_RETRIABLE",
             fragment,
             f"{CANCELLING}.test_many_are_chosen_by_reason_template_and_time",
@@ -164,6 +166,69 @@ MUTANTS = [
             "AND m.created_at >= %(created_from)s::timestamptz",
             "AND m.created_at < %(created_before)s::timestamptz",
         )
+    ),
+    # a retry and a newer one of its scope take turns
+    *(
+        Mutant(
+            RETRYING,
+            statement,
+            fragment,
+            f"{SCOPES}.{test}",
+            "false",
+            {"became": became},
+        )
+        for statement, test in (
+            ("HOLD_MANY", "test_what_was_replaced_takes_no_place_among_the_many"),
+            ("RETRY_MANY", "test_many_that_waited_for_a_newer_one_are_replaced_by_it"),
+        )
+        for fragment, became in (
+            ("n.finished_at IS NULL", "pending"),
+            ("n.finished_at IS NOT NULL", "cancelled"),
+        )
+    ),
+    Mutant(
+        RETRYING,
+        "HOLD_SCOPE",
+        "pg_advisory_xact_lock",
+        f"{SCOPES}.test_a_retry_that_waited_for_a_newer_one_is_replaced_by_it",
+        "hashint8",
+    ),
+    Mutant(
+        RETRYING,
+        "HOLD_MANY",
+        "pg_advisory_xact_lock",
+        f"{SCOPES}.test_many_that_waited_for_a_newer_one_are_replaced_by_it",
+        "hashint8",
+        {"became": "pending"},
+    ),
+    Mutant(
+        RETRYING,
+        "HOLD_SCOPE",
+        "m.id = %(id)s AND ",
+        f"{SCOPES}.test_a_retry_holds_the_lock_of_its_own_scope_alone",
+        "%(id)s::uuid IS NOT NULL AND ",
+        {"many": False},
+    ),
+    Mutant(
+        RETRYING,
+        "HOLD_SCOPE",
+        " AND m.cancel_scope IS NOT NULL",
+        f"{SCOPES}.test_a_retry_without_a_scope_holds_no_lock",
+        arguments={"many": False},
+    ),
+    Mutant(
+        RETRYING,
+        "HOLD_MANY",
+        "        WHERE w.cancel_scope IS NOT NULL\n",
+        f"{SCOPES}.test_a_retry_without_a_scope_holds_no_lock",
+        arguments={"many": True},
+    ),
+    Mutant(
+        RETRYING,
+        "HOLD_MANY",
+        "        ORDER BY key) AS l",
+        f"{SCOPES}.test_a_retry_of_many_takes_the_locks_in_the_order_of_a_batch",
+        "        ORDER BY key DESC) AS l",
     ),
     # stats
     *(

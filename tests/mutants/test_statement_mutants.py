@@ -32,6 +32,7 @@ WATCHING = "postlease.outbox.watching"
 CLOSING = "postlease.gate.closing"
 PACING = "postlease.gate.pacing"
 OPERATING = "postlease.outbox.operating"
+RETRYING = "postlease.outbox.retrying"
 FINDING = "postlease.outbox.finding"
 
 USED_UP = "AND m.attempt_count - m.refunded_count < coalesce(m.max_attempts, %(max_attempts)s)"
@@ -864,7 +865,7 @@ MUTANTS = [
     # an operator's verbs
     *(
         Mutant(
-            OPERATING,
+            RETRYING,
             "RETRY",
             fragment,
             f"messages.test_operating.{test}",

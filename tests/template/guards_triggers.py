@@ -161,6 +161,17 @@ def migrations(deployed: Deployment) -> list[str]:
         for parameter in deployed.source["Parameters"]
         if parameter.startswith("Database") and parameter not in json.dumps(properties)
     )
+    told = {
+        written(value)
+        for function in deployed.functions().values()
+        for value in function["Environment"]["Variables"].values()
+    }
+    settings = {written(one) for one in properties.get("Settings", [])}
+    complaints.extend(
+        f"Migrations: a wrong {parameter} would reach the functions unread"
+        for parameter in sorted((told & deployed.source["Parameters"].keys()) - settings)
+        if parameter != "DatabaseOwnerSecretArn"
+    )
     timeout = deployed.functions()["MigrateFunction"]["Timeout"]
     if not timeout < int(properties.get("ServiceTimeout", 3600)) <= 900:
         complaints.append("Migrations: CloudFormation must wait a little longer than the function")

@@ -498,6 +498,12 @@ MUTANTS = [
         of("Migrations", "SqlLayer"),
     ),
     Mutant(
+        "a setting that a function is the first to read",
+        guards_triggers.migrations,
+        "Migrations: a wrong PublicUrl would reach the functions unread",
+        of("Migrations", "Settings", 1),
+    ),
+    Mutant(
         "a new password that nobody sets",
         guards_triggers.migrations,
         "a changed DatabaseHost would leave the old password",

@@ -162,14 +162,23 @@ def test_every_fixed_output_is_one_that_the_parameter_takes(
     }
 
 
-@pytest.mark.parametrize("mode", ["verify-full", "require"])
+def test_the_owners_password_changes_with_nothing_that_a_running_cluster_can_follow(
+    aurora: dict[str, Any],
+) -> None:
+    """A change of the text makes another password, which the cluster is not told."""
+    generated = aurora["Resources"]["OwnerSecret"]["Properties"]["GenerateSecretString"]
+    written = json.dumps(generated)
+    assert set(re.findall(r"\$\{(\w+)\}", written)) == {"MasterUsername", "DatabaseName"}
+    assert not re.search(r'"(Ref|Fn::(?!Sub)\w+)"', written)
+    for name in ("MasterUsername", "DatabaseName"):
+        assert "once and for all" in aurora["Parameters"][name]["Description"]
+
+
 def test_migrate_reads_the_owners_secret_once_it_is_attached(
-    mode: str, aurora: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    aurora: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generated = aurora["Resources"]["OwnerSecret"]["Properties"]["GenerateSecretString"]
-    condition, verified, encrypted = generated["SecretStringTemplate"]["Fn::If"]
-    assert condition == "VerifiesServer"
-    text = (verified if mode == "verify-full" else encrypted)["Fn::Sub"]
+    text = generated["SecretStringTemplate"]["Fn::Sub"]
     for name in ("MasterUsername", "DatabaseName"):
         text = text.replace(f"${{{name}}}", aurora["Parameters"][name]["Default"])
     attached = {"engine": "postgres", "host": "cluster.example.com", "port": 5432}
@@ -178,8 +187,8 @@ def test_migrate_reads_the_owners_secret_once_it_is_attached(
     monkeypatch.setattr(secret_store, "read_json", lambda *_, **__: secret)
     conninfo = database.secret_conninfo("arn", refresh=False)
     assert "host=cluster.example.com" in conninfo
-    assert f"sslmode={mode}" in conninfo
-    assert ("sslrootcert=/opt/python/postlease/rds.pem" in conninfo) == (mode == "verify-full")
+    assert "sslmode=verify-full" in conninfo
+    assert "sslrootcert=/opt/python/postlease/rds.pem" in conninfo
 
 
 def test_nobody_reaches_the_database_but_the_functions(aurora: dict[str, Any]) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +21,9 @@ from tests.template.deployment import (
     many,
     source,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
@@ -66,6 +74,25 @@ def test_the_places_for_one_s_own_templates_are_where_the_layer_is_made_from(
         assert f"`{own}`" in page
         assert f"`{among}`" in page
         assert "`TEMPLATES_DIRECTORY: /opt/python/mails`" in page
+
+
+@pytest.mark.parametrize("place", ["mails", "postlease/templates"])
+def test_templates_in_either_place_travel_in_the_layer(tmp_path: Path, place: str) -> None:
+    """By the layer's own Makefile, run as `sam build` runs it."""
+    folder, artefacts = tmp_path / "python", tmp_path / "artefacts"
+    folder.mkdir()
+    shutil.copy(ROOT / "layers/postlease/python/Makefile", folder)
+    template = folder / place / "parcel/en/subject.txt.j2"
+    template.parent.mkdir(parents=True)
+    (folder / "postlease").mkdir(exist_ok=True)
+    template.write_text("Your parcel")
+    subprocess.run(
+        ["make", "-C", folder, "build-PostleaseLayer", f"PYTHON={sys.executable}"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "ARTIFACTS_DIR": str(artefacts)},
+    )
+    assert (artefacts / "python" / place / "parcel/en/subject.txt.j2").is_file()
 
 
 def rows(heading: str) -> dict[str, list[str]]:

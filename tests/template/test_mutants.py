@@ -14,11 +14,13 @@ from postlease.config import TimeRules
 from tests.template import (
     guards_code,
     guards_connections,
+    guards_doors,
     guards_exposure,
     guards_permissions,
     guards_settings,
     guards_triggers,
     guards_watching,
+    mutants_doors,
     mutants_runtime,
     mutants_security,
 )
@@ -31,13 +33,14 @@ if TYPE_CHECKING:
 GUARDS = (
     guards_code,
     guards_connections,
+    guards_doors,
     guards_exposure,
     guards_permissions,
     guards_settings,
     guards_triggers,
     guards_watching,
 )
-MUTANTS = [*mutants_runtime.MUTANTS, *mutants_security.MUTANTS]
+MUTANTS = [*mutants_doors.MUTANTS, *mutants_runtime.MUTANTS, *mutants_security.MUTANTS]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from tests.template import (
     guards_code,
     guards_connections,
+    guards_doors,
     guards_exposure,
     guards_permissions,
     guards_settings,
@@ -100,6 +101,18 @@ def test_only_sweep_and_doorbell_may_send_and_only_from_the_configured_address(
     deployed: Deployment,
 ) -> None:
     assert guards_permissions.senders(deployed) == []
+
+
+def test_the_stack_is_made_of_kinds_that_a_guard_looks_at(deployed: Deployment) -> None:
+    assert guards_doors.kinds(deployed) == []
+
+
+def test_nobody_but_our_api_may_call_a_function(deployed: Deployment) -> None:
+    assert guards_doors.invokers(deployed) == []
+
+
+def test_the_bucket_s_policy_lets_nobody_in(deployed: Deployment) -> None:
+    assert guards_doors.grants(deployed) == []
 
 
 def test_no_permission_holds_a_wildcard_beyond_the_list(deployed: Deployment) -> None:

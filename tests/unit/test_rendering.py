@@ -340,6 +340,29 @@ def test_no_filter_makes_markup_of_a_value(tmp_path: Path, name: str) -> None:
     assert refused(templates, {"a": "yes"}).endswith(f"line 1: there is no filter {name}")
 
 
+@pytest.mark.parametrize("switch", ["false", "a == 'no'", "true"])
+def test_no_block_switches_the_escaping_off(tmp_path: Path, switch: str) -> None:
+    """TPL-01."""
+    html = "<p>\n{% autoescape " + switch + " %}{{ a }}{% endautoescape %}"
+    said = refused(one(tmp_path, html=html), {"a": HOSTILE})
+    assert said.endswith("body.html.j2, line 2: autoescape cannot be switched")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% if a %}" * 500 + "{% endif %}" * 500,
+        "{{ " + "(" * 3000 + "a" + ")" * 3000 + " }}",
+        "{{ " + "a and " * 360 + "a }}",
+    ],
+)
+def test_a_template_that_is_nested_too_deep_is_refused_by_its_file(
+    tmp_path: Path, source: str
+) -> None:
+    said = refused(one(tmp_path, text=source), {"a": "yes"})
+    assert said.endswith("body.txt.j2 is nested too deep")
+
+
 def test_a_value_is_never_compiled(tmp_path: Path) -> None:
     templates = one(tmp_path, subject="{{ a }}", text="{{ a }}", html="{{ a }}")
     mail = templates.render("welcome", "en", {"a": "{{ 7 * 6 }}{% raw %}"})

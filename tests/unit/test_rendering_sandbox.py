@@ -108,6 +108,12 @@ def test_no_number_makes_more_than_fits_into_a_mail(tmp_path: Path, source: str)
         template(tmp_path, source).render("welcome", "en", {"number": BILLION})
 
 
+def test_no_number_makes_filler(tmp_path: Path) -> None:
+    """Jinja's own `lipsum` makes as much of it as it is told to."""
+    with pytest.raises(TemplateError, match="lacks lipsum"):
+        template(tmp_path, "{{ lipsum(number) }}").render("welcome", "en", {"number": BILLION})
+
+
 @pytest.mark.parametrize(
     ("source", "shown"),
     [

@@ -42,6 +42,18 @@ def test_a_message_may_be_from_a_sender_on_the_list(
     assert mail["from"].lower().endswith(sender.rpartition(" ")[2].lower())
 
 
+@pytest.mark.parametrize("sender", ["billing@example.com", "BILLING@example.com"])
+def test_a_sender_is_written_as_it_is_configured(
+    sweeps: Sweeps, owner: Connection, environment: Callable[..., None], sender: str
+) -> None:
+    """A permission for one spelling is none for another, and SES's refusal stops all mail."""
+    environment(ALLOWED_SENDERS="Billing@Example.com")
+    message_from(owner, f"Ada <{sender}>")
+    assert sweeps.run().counts["sent"] == 1
+    [mail] = sweeps.inbox()
+    assert mail["from"] == "Ada <Billing@Example.com>"
+
+
 @pytest.mark.parametrize(
     "sender",
     [

@@ -118,7 +118,7 @@ class Settings:
     public_url: str
     from_address: str
     from_name: str
-    allowed_senders: frozenset[str]
+    allowed_senders: Mapping[str, str]  # as they are configured, by their lower case
     mail_provider: str
     ses_configuration_set: str | None
     ses_client: str
@@ -241,12 +241,12 @@ class _Reader:
             raise ConfigurationError(f"{name} must be one bare address")
         return value
 
-    def senders(self, name: str, *, always: str) -> frozenset[str]:
-        """always and the listed addresses, in lower case."""
+    def senders(self, name: str, *, always: str) -> dict[str, str]:
+        """always and the listed addresses as they are written, by themselves in lower case."""
         listed = [part.strip() for part in self.text(name, always).split(",")]
         if not all(part.isascii() and _BARE_ADDRESS.fullmatch(part) for part in listed):
             raise ConfigurationError(f"{name} must be bare ASCII addresses separated by commas")
-        return frozenset(part.lower() for part in (always, *listed))
+        return {part.lower(): part for part in (*listed, always)}
 
 
 def _is_page(url: str, stage: str, form: re.Pattern[str]) -> bool:

@@ -42,6 +42,22 @@ _CONNECTION: dict[str, str | int] = {
 _TRANSIENT = ("08", "25006", "40", "53", "55P03", "57")
 _READ_ONLY = "25006"
 _BAD_PASSWORD = ("28P01", "28000")
+# Why no connection came about: libpq tells it in words alone, beside names that stay here.
+_NO_CONNECTION = {
+    "password authentication failed": "the database refuses the login",
+    "no pg_hba.conf entry": "the database refuses the login",
+    "failed to resolve host": "the database's host name is not known",
+    "timeout expired": "the database does not answer in time",
+    "does not support SSL": "the database does not speak TLS",
+    "root certificate file": "the file that the database secret's sslrootcert names is not there",
+    "certificate": "the database's certificate is not trusted",
+    "invalid sslmode": "the database secret's sslmode is none",
+    "too many connections": "the database has no connection left",
+    "too many clients": "the database has no connection left",
+    "connection slots": "the database has no connection left",
+    "read-only": "the database takes no writes",
+    "does not exist": "the database server has no such database, or no such role",
+}
 
 
 @contextlib.contextmanager
@@ -55,11 +71,17 @@ def translated_errors() -> Iterator[None]:
     except psycopg.Error as error:
         state = error.sqlstate
         if state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            raise UnavailableError("the database does not answer") from None
+            raise UnavailableError(_silence(str(error))) from None
         if state is not None and state.startswith(_TRANSIENT):
             reason = f"the database is busy or away (sqlstate {state})"
             raise UnavailableError(reason, sqlstate=state) from None
         raise DatabaseError(state, error.diag.constraint_name) from None
+
+
+def _silence(text: str) -> str:
+    """What driver or server said when there was no answer, in words of ours."""
+    told = (reason for words, reason in _NO_CONNECTION.items() if words in text)
+    return next(told, "the database does not answer")
 
 
 def connect(conninfo: str) -> Connection:

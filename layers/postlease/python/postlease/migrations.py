@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import threading
 import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, LiteralString
 
+import psycopg
 from psycopg import sql
 
 from postlease.database import translated_errors
@@ -33,9 +35,9 @@ _MIGRATION_NAME = re.compile(r"[0-9]{4}_[a-z0-9_]+\.sql")
 # One migrator at a time in this database; the number is arbitrary and ours.
 _LOCK = 0x706F73746C656173
 PATIENCE = timedelta(minutes=10)
-"""How long a migrator waits for others before it gives up and says so."""
-
+"""How long a migrator takes before it gives up and says so."""
 _LOCK_POLL_SECONDS = 0.1
+_CANCEL_SECONDS = 5.0
 _PASSWORD_TRIES = 10
 
 # Asked again and again instead of waited for: a waiting statement keeps its snapshot, and a
@@ -113,18 +115,22 @@ def migrate(
     With accept_newer a database that knows all of source's migrations and later ones is left as it
     is, functions included: it was a newer release's, and whoever rolls that back keeps its schema.
 
-    Each file commits with its ledger entry. Waits for another migrator, and in each file for
-    other sessions' locks, no longer than patience; then UnavailableError, and what was applied
+    Each file commits with its ledger entry. Waiting for others and running take no longer than
+    patience together; what is under way then is cancelled, UnavailableError, and what was applied
     stays. Raises ConfigurationError for a misnamed, doubled, missing or changed migration, before
     anything runs, and for a file that the database refuses, by the file's name.
     """
     migrations = read_files(source, "migrations")
     functions = read_files(source, "functions")
     _check_names(migrations)
+    until = time.monotonic() + patience.total_seconds()
     with translated_errors():
         # A function of another's, found before ours, would run with the owner's rights.
-        connection.execute(SESSION, {"patience": f"{int(patience.total_seconds() * 1000)}ms"})
-    with _only_migrator(connection, patience):
+        # And no lock is waited for without an end, which 0 would be.
+        connection.execute(
+            SESSION, {"patience": f"{max(int(1000 * patience.total_seconds()), 1)}ms"}
+        )
+    with _only_migrator(connection, until):
         with translated_errors():
             connection.execute(BOOTSTRAP)
             applied = {row["name"]: row["sha256"] for row in connection.execute(LEDGER)}
@@ -135,8 +141,9 @@ def migrate(
         due = [file for file in migrations if file.name not in applied]
         # A migration may have changed what a function was compiled against: run them all.
         due += [f for f in functions if due or applied.get(f.name) != f.sha256]
-        for file in due:
-            _apply(connection, file)
+        with _cancelled_at(connection, until):
+            for file in due:
+                _apply(connection, file, until)
     return [file.name for file in due]
 
 
@@ -167,9 +174,8 @@ def set_application_password(connection: Connection, password: str) -> None:
 
 
 @contextlib.contextmanager
-def _only_migrator(connection: Connection, patience: timedelta) -> Iterator[None]:
+def _only_migrator(connection: Connection, until: float) -> Iterator[None]:
     # A session lock, because the files are transactions of their own; it ends with the session.
-    until = time.monotonic() + patience.total_seconds()
     with translated_errors():
         while not _is_held(connection):
             if time.monotonic() >= until:
@@ -180,6 +186,22 @@ def _only_migrator(connection: Connection, patience: timedelta) -> Iterator[None
     finally:
         with contextlib.suppress(PostleaseError), translated_errors():
             connection.execute(UNLOCK, {"key": _LOCK})
+
+
+@contextlib.contextmanager
+def _cancelled_at(connection: Connection, until: float) -> Iterator[None]:
+    """Whatever runs at until is cancelled: what outlives its migrator keeps the next one out."""
+
+    def cancel() -> None:
+        with contextlib.suppress(psycopg.Error):
+            connection.cancel_safe(timeout=_CANCEL_SECONDS)
+
+    (timer := threading.Timer(max(until - time.monotonic(), 0), cancel)).start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _is_held(connection: Connection) -> bool:
@@ -216,7 +238,9 @@ def _check_drift(migrations: list[SqlFile], applied: dict[str, bytes]) -> None:
             raise ConfigurationError(f"{name} changed after it was applied; add a new migration")
 
 
-def _apply(connection: Connection, file: SqlFile) -> None:
+def _apply(connection: Connection, file: SqlFile, until: float) -> None:
+    if time.monotonic() >= until:
+        raise UnavailableError(f"no time is left for {file.name}")
     note = {"name": file.name, "sha256": file.sha256}
     alone = contextlib.nullcontext() if file.runs_alone else connection.transaction()
     try:
@@ -225,3 +249,5 @@ def _apply(connection: Connection, file: SqlFile) -> None:
             connection.execute(NOTE, note)
     except DatabaseError as error:
         raise ConfigurationError(f"{file.name} was refused: {error}") from None
+    except UnavailableError as error:
+        raise UnavailableError(f"{file.name} did not come to its end: {error}") from None

@@ -91,6 +91,8 @@ metrics = Metrics(namespace="Postlease", service=_SERVICE)
 _plain_logger = logging.getLogger(_SERVICE)
 """The same logger, without what Powertools does around each call."""
 
+_LEVELS = {logging.WARNING: "WARN", logging.ERROR: "ERROR"}
+
 # Lambda's runtime has set the root's level before this module is imported.
 logging.getLogger().setLevel(max(logging.getLogger().level, logging.WARNING))
 
@@ -179,9 +181,18 @@ def emit(
         metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
     for name, value in (seconds or {}).items():
         metrics.add_metric(name=name, unit=MetricUnit.Seconds, value=value)
-    metrics.flush_metrics()
+    _flush()
     for name, values in (milliseconds or {}).items():
         for start in range(0, len(values), _VALUES_PER_METRIC):
             for value in values[start : start + _VALUES_PER_METRIC]:
                 metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
-            metrics.flush_metrics()
+            _flush()
+
+
+def _flush() -> None:
+    # Lambda takes a line that names no level, or no moment beside it, for INFO, and drops it where
+    # only more is logged: alarms would then see nothing, which looks like nothing to tell.
+    if level := _LEVELS.get(logger.log_level):
+        metrics.add_metadata("level", level)
+        metrics.add_metadata("timestamp", datetime.now(UTC).isoformat(timespec="milliseconds"))
+    metrics.flush_metrics()

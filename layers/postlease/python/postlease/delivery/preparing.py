@@ -164,9 +164,11 @@ class Preparer:
             sender = addresses.parse_sender(message.from_address, pointer="/from_address")
         if sender is None:
             return addresses.Sender(self._settings.from_name, self._settings.from_address)
-        if sender.address.lower() not in self._settings.allowed_senders:
+        # As it is configured: permissions and identities at the provider are for that spelling.
+        configured = self._settings.allowed_senders.get(sender.address.lower())
+        if configured is None:
             raise SenderNotAllowedError
-        return sender
+        return addresses.Sender(sender.name, configured)
 
     def _ring_with(self, key_id: str) -> tokens.KeyRing:
         ring = self._ring or self._key_ring(refresh=False)

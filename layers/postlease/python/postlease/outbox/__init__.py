@@ -12,7 +12,8 @@
     settling     what the provider's own event proves, ahead of or behind its record
     reaping      leases that ended without a record, and messages that waited too long
     finding      what an operator searches and looks into
-    operating    what an operator retries, resolves and cancels
+    operating    what an operator resolves and cancels
+    retrying     what an operator has sent once more
     purging      finished messages leave
     watching     what the API and the metrics may know
 
@@ -41,16 +42,7 @@ if TYPE_CHECKING:
     from postlease.outbox.finding import MessageState, Wanted, find, search
     from postlease.outbox.floors import Floors
     from postlease.outbox.looking import HeldUp, held_up, suspects_due, waiting
-    from postlease.outbox.operating import (
-        CancelWord,
-        ResolveWord,
-        RetryWord,
-        cancel,
-        count_retriable,
-        resolve,
-        retry,
-        retry_many,
-    )
+    from postlease.outbox.operating import CancelWord, ResolveWord, cancel, resolve
     from postlease.outbox.purging import purge
     from postlease.outbox.reaping import (
         Reaped,
@@ -60,6 +52,7 @@ if TYPE_CHECKING:
         reap_undispatched,
     )
     from postlease.outbox.recording import record
+    from postlease.outbox.retrying import RetryWord, count_retriable, retry, retry_many
     from postlease.outbox.settling import settle_accepted
     from postlease.outbox.watching import (
         Backlog,
@@ -80,12 +73,11 @@ else:
         finding="MessageState Wanted find search",
         floors="Floors",
         looking="HeldUp held_up suspects_due waiting",
-        operating=(
-            "CancelWord ResolveWord RetryWord cancel count_retriable resolve retry retry_many"
-        ),
+        operating="CancelWord ResolveWord cancel resolve",
         purging="purge",
         reaping="Reaped expire_waiting reap_dispatched reap_keyed reap_undispatched",
         recording="record",
+        retrying="RetryWord count_retriable retry retry_many",
         settling="settle_accepted",
         watching=(
             "Backlog ClassBacklog EventState backlog backlog_by_class event_state finished_lately"

@@ -35,6 +35,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        del self.globals["lipsum"]  # so many paragraphs of filler as a number says
         for name in _FILLS_UP:
             self.filters[name] = _bounded(self.filters[name])
 

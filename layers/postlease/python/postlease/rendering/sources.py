@@ -84,8 +84,11 @@ class Sources:
         for file in FILES:
             trees = self.trees(f"{template}/{found}/{file}")
             sources |= {name: self._folders.source(name) for name in trees}
-            for tree in trees.values():
-                required |= meta.find_undeclared_variables(tree) | _names_shown(tree)
+            for name, tree in trees.items():
+                try:
+                    required |= meta.find_undeclared_variables(tree) | _names_shown(tree)
+                except RecursionError:
+                    raise TemplateError("render_error", f"{name} is nested too deep") from None
             for tree in trees.values():
                 required -= _names_set(tree) | _names_optional(tree)
         declaration = f"{template}/{DECLARATION}"
@@ -101,7 +104,8 @@ class Sources:
         """file and whatever it extends, includes or imports, by name.
 
         TemplateError with the line of what cannot compile: bad syntax, a filter or test that does
-        not exist, a file that is named by a variable (no version would cover it).
+        not exist, escaping switched off, a file that is named by a variable (no version would cover
+        it).
         """
         from jinja2 import TemplateSyntaxError, meta  # noqa: PLC0415
 
@@ -112,11 +116,14 @@ class Sources:
                 continue
             try:
                 tree = self.environment().parse(self._folders.source(name))
+                self._refuse_unknown(name, tree)
+                _refuse_unescaped(name, tree)
+                references = list(meta.find_referenced_templates(tree))
             except TemplateSyntaxError as error:
                 place = f"{name}, line {error.lineno}"
                 raise TemplateError("render_error", f"{place}: {error.message}") from None
-            self._refuse_unknown(name, tree)
-            references = list(meta.find_referenced_templates(tree))
+            except RecursionError:
+                raise TemplateError("render_error", f"{name} is nested too deep") from None
             if None in references:
                 raise TemplateError("render_error", f"{name} names a file by a variable")
             trees[name] = tree
@@ -135,6 +142,15 @@ class Sources:
                 if node.name not in known:
                     what = f"there is no {kind.__name__.lower()} {node.name}"
                     raise TemplateError("render_error", f"{file}, line {node.lineno}: {what}")
+
+
+def _refuse_unescaped(file: str, tree: nodes.Template) -> None:
+    """`{% autoescape false %}` would make markup of every value within."""
+    from jinja2 import nodes  # noqa: PLC0415
+
+    for node in tree.find_all(nodes.EvalContextModifier):
+        place = f"{file}, line {node.lineno}"
+        raise TemplateError("render_error", f"{place}: autoescape cannot be switched")
 
 
 def _web_link(value: object) -> str:

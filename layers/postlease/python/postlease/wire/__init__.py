@@ -29,6 +29,16 @@ EVENT_ID = text(
     examples=["evt_01M8MAWE46EPBBT1MHDSY4Q8D4"],
 )
 MOMENT = text(MOMENT_NOTE, format="date-time")
+
+
+def stated_moment(note: str = "") -> Value:
+    """A moment that the caller names."""
+    said = "RFC 3339, with an offset; its year from 0002 to 9998: others have none in some zone"
+    return text(
+        f"{note}; {said}" if note else said, format="date-time", pattern="^(?!0000|0001|9999)"
+    )
+
+
 EVENT_STATUS = choice(
     "queued",
     "sending",

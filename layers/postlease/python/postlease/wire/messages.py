@@ -22,7 +22,7 @@ from postlease.operations import (
     optional,
     text,
 )
-from postlease.wire import EVENT_ID, HEX, MOMENT, MOMENT_NOTE, ULID
+from postlease.wire import EVENT_ID, HEX, MOMENT, ULID, stated_moment
 
 MESSAGE_ID = Parameter(
     "path",
@@ -98,10 +98,10 @@ SEARCH = (
     _word("reason", choice(*get_args(FailureReason))),
     _word("template", text(pattern="^[a-z][a-z0-9_]{0,63}$")),
     _word("unknown", choice("true", "false", note="`true`: only those that are unknown now")),
-    _word("created_after", text(f"included; {MOMENT_NOTE} or with an offset", format="date-time")),
+    _word("created_after", stated_moment("included")),
     _word(
         "created_before",
-        text(f"not included; {MOMENT_NOTE} or with an offset", format="date-time"),
+        stated_moment("not included"),
     ),
     _word("cursor", text("from the page before", pattern="^[A-Za-z0-9_-]{22}$")),
     _word("limit", number(minimum=1, maximum=100, default=50)),
@@ -163,11 +163,11 @@ RETRY_MANY = Operation(
             optional("template", _TEMPLATE_NAME),
             optional(
                 "created_after",
-                text(f"included; {MOMENT_NOTE} or with an offset", format="date-time"),
+                stated_moment("included"),
             ),
             optional(
                 "created_before",
-                text(f"not included; {MOMENT_NOTE} or with an offset", format="date-time"),
+                stated_moment("not included"),
             ),
             optional("confirm", flag("without it they are only counted")),
         ),

@@ -19,7 +19,16 @@ from postlease.operations import (
     optional,
     text,
 )
-from postlease.wire import EMAIL, EVENT_ID, IDEMPOTENCY_KEY, KEY_PROBLEMS, LOCALE, MOMENT, REPLAYED
+from postlease.wire import (
+    EMAIL,
+    EVENT_ID,
+    IDEMPOTENCY_KEY,
+    KEY_PROBLEMS,
+    LOCALE,
+    MOMENT,
+    REPLAYED,
+    stated_moment,
+)
 
 LARGEST_MESSAGE = 256 * 1024
 LARGEST_BATCH = 1024 * 1024
@@ -39,7 +48,6 @@ _MAILBOX = either(
     note="an address, alone or with the name before it",
 )
 _KEY = text(pattern=f"^[^{_CONTROLS}]{{1,255}}$", examples=["receipt-A-1001"])
-_WHEN = text("RFC 3339, with an offset", format="date-time")
 _FILENAME = text(pattern=f"^[^{_CONTROLS}]{{1,255}}$", examples=["receipt.pdf"])
 _CONTENT_TYPE = text(
     "by default what the name's ending says",
@@ -79,8 +87,10 @@ MESSAGE = (
     LOCALE,
     optional("priority", number_of(50, 100, note="100 for bulk; by default 50")),
     optional("delivery", choice("at_least_once", "at_most_once", note="by default the first")),
-    optional("send_at", _WHEN),
-    optional("expires_at", Value({**_WHEN.schema, "description": "later than `send_at`"})),
+    optional("send_at", stated_moment()),
+    optional(
+        "expires_at", Value({**stated_moment().schema, "description": "later than `send_at`"})
+    ),
     optional("idempotency_key", _KEY),
     optional(
         "cancel_scope",

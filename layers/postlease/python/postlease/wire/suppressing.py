@@ -17,7 +17,7 @@ from postlease.operations import (
     optional,
     text,
 )
-from postlease.wire import EMAIL, MOMENT
+from postlease.wire import EMAIL, MOMENT, stated_moment
 
 _ID = text("the address's keyed digest", pattern="^[0-9a-f]{64}$")
 _REASON = choice(*get_args(suppression.Reason))
@@ -49,7 +49,7 @@ PUT = Operation(
     bodies=(
         body(
             EMAIL,
-            optional("expires_at", text("RFC 3339, with an offset", format="date-time")),
+            optional("expires_at", stated_moment()),
         ),
     ),
     replies=(Reply(200, "the operator's entry, as it is now", _ENTRY),),
