@@ -43,6 +43,10 @@ SETTINGS = (
 SAM_ENVIRONMENT = ROOT / ".local" / "sam-env.json"
 """The variables for `sam local`, where samconfig.toml looks for them."""
 
+_SERVER_VARIABLE = (
+    "DATABASE_URL (a superuser's, of a server where the run makes a database and drops it)"
+)
+
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -53,7 +57,8 @@ def main() -> int:
     dev = commands.add_parser(
         "dev",
         help="run the whole stack until Ctrl-C",
-        epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off, "
+        epilog="Variables: PORT (8000; 0 takes a free one), SCHEDULES=off, "
+        f"{_SERVER_VARIABLE}, "
         "SAM_LOCAL=on (or the address where containers find this machine), "
         f"{', '.join(SETTINGS)}.",
     )
@@ -61,7 +66,7 @@ def main() -> int:
     commands.add_parser(
         "demo",
         help="run the main road end to end, kill two sweeps, count what happened",
-        epilog="Variables: DATABASE_URL.",
+        epilog=f"Variables: {_SERVER_VARIABLE}.",
     )
     with_server = commands.add_parser(
         "postgres",
@@ -133,7 +138,10 @@ def _dev(*, verbose: bool) -> int:
         try:
             print(
                 _WELCOME.strip().format(
-                    url=stack.url, database=stack.database_url, logs=stack.log_folder
+                    url=stack.url,
+                    server=stack.server,
+                    database=stack.database_url,
+                    logs=stack.log_folder,
                 )
             )
             print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
@@ -180,6 +188,7 @@ def _log_folder(name: str) -> Path | None:
 _WELCOME = r"""
 Postlease runs at {url} until Ctrl-C.
 console    {url}/_local/
+server     {server}
 database   {database}
 logs       {logs}
 
