@@ -10,6 +10,8 @@ CREATE OR REPLACE FUNCTION postlease.enqueue_for(producer text, messages jsonb)
 DECLARE
     asker text := enqueue_for.producer;
     fault record;
+    -- 0 to say a message's place, NULL where it stands alone.
+    numbered integer;
     -- What was made of the messages, in their order.
     ids uuid[];
     born boolean[];
@@ -26,17 +28,17 @@ BEGIN
     ELSIF jsonb_typeof(messages) IS DISTINCT FROM 'array' THEN
         PERFORM postlease.refuse_message('email_messages_batch');
     END IF;
+    numbered := CASE WHEN jsonb_array_length(messages) > 1 THEN 0 END;
 
     -- What no message may say would be lost in silence, and what has another type would be repeated by
     -- the error of its conversion.
     SELECT (m.place - 1)::integer AS place,
            CASE WHEN jsonb_typeof(m.message) <> 'object' THEN 'email_messages_batch'
-                ELSE 'email_messages_member' END AS broken
+                ELSE 'email_messages_member:' || wrong.name END AS broken
     INTO fault
     FROM jsonb_array_elements(messages) WITH ORDINALITY AS m (message, place)
-    WHERE jsonb_typeof(m.message) <> 'object'
-       OR EXISTS (
-        SELECT FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
+    LEFT JOIN LATERAL (
+        SELECT said.name FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
             AS said (name, value)
         WHERE CASE
             WHEN said.name IN ('template', 'locale', 'delivery', 'send_at', 'expires_at',
@@ -47,11 +49,13 @@ BEGIN
                   OR said.value @? 'strict $[*] ? (@.type() == "array")'
             WHEN said.name = 'priority' THEN jsonb_typeof(said.value) NOT IN ('number', 'null')
             ELSE said.name NOT IN ('parameters', 'names', 'tags', 'attachments')
-        END)
+        END
+        LIMIT 1) AS wrong ON true
+    WHERE jsonb_typeof(m.message) <> 'object' OR wrong.name IS NOT NULL
     ORDER BY m.place
     LIMIT 1;
     IF FOUND THEN
-        PERFORM postlease.refuse_message(fault.broken, fault.place);
+        PERFORM postlease.refuse_message(fault.broken, fault.place + numbered);
     END IF;
 
     WITH said AS MATERIALIZED (
@@ -124,7 +128,7 @@ BEGIN
 
     -- Out here, so that the error's context does not show the whole statement to whoever reads it.
     IF fault_place IS NOT NULL THEN
-        PERFORM postlease.refuse_message(faults[1], fault_place);
+        PERFORM postlease.refuse_message(faults[1], fault_place + numbered);
     END IF;
 
     -- A statement of its own sees what another session committed while this one waited for its key.
@@ -136,7 +140,7 @@ BEGIN
         LEFT JOIN postlease.email_messages AS m
             ON NOT a.born AND m.producer = asker AND m.idempotency_key = a.key;
         IF fault_place IS NOT NULL THEN
-            PERFORM postlease.refuse_message('email_messages_idempotency', fault_place - 1);
+            PERFORM postlease.refuse_message('email_messages_idempotency', fault_place - 1 + numbered);
         END IF;
     END IF;
 
@@ -164,7 +168,7 @@ BEGIN
         LEFT JOIN kept AS k ON k.message_id = w.id AND k.position = w.spot - 1
         WHERE k.message_id IS NULL;
         IF fault_place IS NOT NULL THEN
-            PERFORM postlease.refuse_message('email_attachments_one_owner', fault_place - 1);
+            PERFORM postlease.refuse_message('email_attachments_one_owner', fault_place - 1 + numbered);
         END IF;
     END IF;
 
