@@ -552,7 +552,16 @@ def test_a_query_is_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "parameter"), [("c=1", "query"), ("a=1&a=2", "a"), (f"{CANARY}=1", "query")]
+    ("query", "parameter"),
+    [
+        ("c=1", "c"),
+        ("a=1&a=2", "a"),
+        (f"{CANARY}=1", "query"),
+        (f"{'c' * 33}=1", "query"),
+        ("ada%40example.com=1", "query"),
+        ("%2Fc=1", "query"),
+        ("=1", "query"),
+    ],
 )
 def test_a_query_of_unknown_or_doubled_parameters_is_refused(query: str, parameter: str) -> None:
     answer = call_signed(query, userArn=ARN)
