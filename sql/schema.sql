@@ -482,8 +482,6 @@ CREATE FUNCTION postlease.enqueue_for(producer text, messages jsonb) RETURNS TAB
 DECLARE
     asker text := enqueue_for.producer;
     fault record;
-    -- 0 to say a message's place, NULL where it stands alone.
-    numbered integer;
     -- What was made of the messages, in their order.
     ids uuid[];
     born boolean[];
@@ -500,7 +498,6 @@ BEGIN
     ELSIF jsonb_typeof(messages) IS DISTINCT FROM 'array' THEN
         PERFORM postlease.refuse_message('email_messages_batch');
     END IF;
-    numbered := CASE WHEN jsonb_array_length(messages) > 1 THEN 0 END;
 
     -- What no message may say would be lost in silence, and what has another type would be repeated by
     -- the error of its conversion.
@@ -527,7 +524,7 @@ BEGIN
     ORDER BY m.place
     LIMIT 1;
     IF FOUND THEN
-        PERFORM postlease.refuse_message(fault.broken, fault.place + numbered);
+        PERFORM postlease.refuse_message(fault.broken, fault.place);
     END IF;
 
     WITH said AS MATERIALIZED (
@@ -600,7 +597,7 @@ BEGIN
 
     -- Out here, so that the error's context does not show the whole statement to whoever reads it.
     IF fault_place IS NOT NULL THEN
-        PERFORM postlease.refuse_message(faults[1], fault_place + numbered);
+        PERFORM postlease.refuse_message(faults[1], fault_place);
     END IF;
 
     -- A statement of its own sees what another session committed while this one waited for its key.
@@ -612,7 +609,7 @@ BEGIN
         LEFT JOIN postlease.email_messages AS m
             ON NOT a.born AND m.producer = asker AND m.idempotency_key = a.key;
         IF fault_place IS NOT NULL THEN
-            PERFORM postlease.refuse_message('email_messages_idempotency', fault_place - 1 + numbered);
+            PERFORM postlease.refuse_message('email_messages_idempotency', fault_place - 1);
         END IF;
     END IF;
 
@@ -640,7 +637,7 @@ BEGIN
         LEFT JOIN kept AS k ON k.message_id = w.id AND k.position = w.spot - 1
         WHERE k.message_id IS NULL;
         IF fault_place IS NOT NULL THEN
-            PERFORM postlease.refuse_message('email_attachments_one_owner', fault_place - 1 + numbered);
+            PERFORM postlease.refuse_message('email_attachments_one_owner', fault_place - 1);
         END IF;
     END IF;
 

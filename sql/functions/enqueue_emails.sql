@@ -1,5 +1,5 @@
 -- Many messages in one call: an array of objects whose members are the arguments of enqueue_email.
--- All or none are taken. A refusal names the constraint, and of several messages the place, from 0.
+-- All or none are taken. A refusal names the place of the message, from 0, and the constraint.
 CREATE OR REPLACE FUNCTION postlease.enqueue_emails(messages jsonb)
     RETURNS TABLE ("position" integer, id uuid)
     LANGUAGE plpgsql SECURITY DEFINER

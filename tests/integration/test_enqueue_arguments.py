@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -16,7 +15,6 @@ from tests.integration.test_enqueue import (
     producer_connections,
     producer_logins,
 )
-from tests.integration.test_enqueue_batches import ask_many, message
 
 if TYPE_CHECKING:
     from postlease.database import Connection
@@ -100,39 +98,3 @@ def test_a_key_of_before_the_newer_arguments_is_still_that_message_s(
         [message_id],
     ).fetchone()
     assert row == {"same": True}
-
-
-@pytest.mark.parametrize(
-    ("said", "constraint"),
-    [
-        ({"to_addresses": ["Ada <canary@example.net>"]}, "email_messages_recipient_shape"),
-        ({"to_addresses": ["a@m\u00fcnchen.example"]}, "email_messages_recipient_shape"),
-        ({"cc_addresses": ["ADA@example.com"]}, "email_messages_recipients_distinct"),
-        ({"parameters": Jsonb({"a": "x" * 65_536})}, "email_messages_parameters_size"),
-    ],
-)
-def test_a_refusal_of_one_message_reads_alike_in_a_scope_and_as_a_batch_of_one(
-    producer: Connection, said: dict[str, Any], constraint: str
-) -> None:
-    """There is no place to tell where there is one message alone."""
-    said = {"to_addresses": ["ada@example.com"], **said}
-    plain = {name: getattr(value, "obj", value) for name, value in said.items()}
-    told = []
-    for way in (
-        lambda: ask(producer, **said, cancel_scope="cart-1"),
-        lambda: ask_many(producer, message(**plain)),
-    ):
-        with pytest.raises(psycopg.errors.CheckViolation) as caught:
-            way()
-        assert caught.value.diag.constraint_name == constraint
-        told.append(caught.value.diag.message_primary or "")
-    assert len(set(told)) == 1
-    assert told[0].endswith(f" ({constraint})")
-    assert not told[0].startswith("message ")
-
-
-def test_a_message_that_is_asked_for_alone_has_no_place(producer: Connection) -> None:
-    ask(producer, idempotency_key="1", cancel_scope="cart-1")
-    with pytest.raises(psycopg.errors.UniqueViolation) as caught:
-        ask(producer, idempotency_key="1", cancel_scope="cart-2")
-    assert (caught.value.diag.message_primary or "").startswith("this idempotency key ")

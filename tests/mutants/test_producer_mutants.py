@@ -334,7 +334,7 @@ MUTANTS = [
         )
         for fragment in (
             "WHERE NOT EXISTS (SELECT FROM asked AS b WHERE b.broken IS NOT NULL)",
-            "PERFORM postlease.refuse_message(faults[1], fault_place + numbered);",
+            "PERFORM postlease.refuse_message(faults[1], fault_place);",
         )
     ),
     Mutant(
