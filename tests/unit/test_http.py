@@ -464,6 +464,14 @@ def test_every_error_has_its_problem(error: Exception, status: int, slug: str) -
     assert CANARY not in answer["body"]
 
 
+def test_a_code_is_not_called_a_token() -> None:
+    """Whatever is wrong with it: the page says the same."""
+    raised.append(TokenError("token-invalid", is_typed=True))
+    answer = call("GET", "/fault")
+    assert_problem(answer, 400, "token-invalid")
+    assert answer["json"]["detail"].startswith("This code cannot be used: ")
+
+
 def test_a_parameter_outside_the_body_is_named_as_such() -> None:
     raised.append(MalformedInputError("Idempotency-Key", "is wrong"))
     answer = call("GET", "/fault")
@@ -619,7 +627,7 @@ def test_a_form_is_read_where_a_route_takes_one(is_base64: bool) -> None:
         ("token=a&other=b", 400, "#/other"),
         ("&".join(["token=a"] * 60), 400, "#"),
         ("x", 400, "#/x"),
-        ("", 400, "#"),
+        ("", 422, "#/token"),
         ("email=e&code=c", 400, "#/email"),
     ],
 )

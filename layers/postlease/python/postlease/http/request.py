@@ -257,6 +257,8 @@ def _pairs(text: str, *, place: str) -> list[tuple[str, str]]:
 def _content(request: Request, most: int) -> bytes:
     """The body's bytes. The gateway encodes what it does not know to be text as base64."""
     if not request.body:
+        if _media_type(request) == FORM:
+            return b""  # a form without a field
         raise MalformedInputError("", "a JSON body is required")
     # Whatever stands for more than twice the limit is too much, in base64 too.
     beginning = request.body[: most * 2]
