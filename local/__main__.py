@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from local import postgres
 from local.binaries import PostgresError
@@ -21,6 +21,9 @@ from local.follow import follow
 from local.relay import RelayError
 from local.stack import ROOT, Stack, StackError
 from local.web import AddressInUseError
+
+if TYPE_CHECKING:
+    from local.template import Template
 
 SETTINGS = (
     "ALLOWED_SENDERS",
@@ -144,6 +147,8 @@ def _dev(*, verbose: bool) -> int:
                     logs=stack.log_folder,
                 )
             )
+            if names := not_taken(stack.template):
+                print(f"not taken  {', '.join(names)}: here it is as in template.yaml")
             print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
             if address is not None:
                 containers = beside.enter_context(Containers(stack, address, SAM_ENVIRONMENT))
@@ -173,6 +178,13 @@ def _handed_on() -> dict[str, str]:
             raise StackError("TEMPLATES_DIRECTORY names no folder")
         found["TEMPLATES_DIRECTORY"] = str(Path(folder).absolute())
     return found
+
+
+def not_taken(template: Template) -> list[str]:
+    """Settings of the functions that stand in our environment and are not handed on."""
+    known = {name for function in template.functions for name in function.environment}
+    ours = {name for name in known if not name.startswith("AWS_")} - set(SETTINGS)
+    return sorted(ours & os.environ.keys())
 
 
 def _log_folder(name: str) -> Path | None:

@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from local.runtime import REGION
-from local.signatures import SECRET_KEY, SIGNING_NAME, is_signed
+from local.signatures import SECRET_KEY, SIGNING_NAME, fault, is_signed
 from local.web import Request
 
 BODY = b'{"template": "receipt"}'
@@ -55,6 +55,26 @@ def test_a_good_signature_passes() -> None:
 
 def test_headers_added_on_the_way_do_not_matter() -> None:
     assert is_signed(request(signed() | {"Accept": "*/*", "User-Agent": "curl"}))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"key": "else"}, "the access key is not `local`"),
+        ({"secret": "else"}, "another signature: the secret is not `local`, or "),
+        ({"target": "/v1/messages?limit=6"}, "another signature: "),
+        ({"region": "eu-west-1"}, "the scope is not us-east-1/execute-api"),
+    ],
+)
+def test_whoever_runs_the_stack_is_told_why_a_signature_is_not_believed(
+    other: dict[str, str], said: str
+) -> None:
+    told = fault(request(signed(**other), target="/v1/messages?limit=5&after=a%20b"))
+    assert (told or "").startswith(said)
+
+
+def test_a_request_without_a_signature_is_called_that() -> None:
+    assert fault(request({})) == "no Authorization header of AWS4-HMAC-SHA256"
 
 
 @pytest.mark.parametrize(

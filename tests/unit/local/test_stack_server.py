@@ -7,7 +7,9 @@ import contextlib
 import pytest
 
 from local import postgres
-from local.stack import Stack, StackError
+from local.__main__ import not_taken
+from local.stack import ROOT, Stack, StackError
+from local.template import Template
 
 NOBODY_LISTENS = "postgresql://ada:geheim@127.0.0.1:1/shop"
 
@@ -33,6 +35,15 @@ def test_the_variable_is_not_blamed_for_a_server_that_a_caller_chose(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://somewhere/else")
     assert "DATABASE_URL" not in refusal(Stack(database_url=NOBODY_LISTENS))
+
+
+def test_a_setting_that_dev_does_not_hand_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    required = "FromAddress PublicUrl AllowedOrigin DatabaseHost DatabaseOwnerSecretArn Stage"
+    parameters = dict.fromkeys(required.split(), "x")
+    template = Template(ROOT / "template.yaml", parameters=parameters)
+    for name in ("LEASE_SECONDS", "VERIFY_CODES", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(name, "40")
+    assert not_taken(template) == ["LEASE_SECONDS"]
 
 
 @pytest.mark.parametrize(
