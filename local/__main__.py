@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from local import postgres
 from local.binaries import PostgresError
@@ -21,6 +21,9 @@ from local.follow import follow
 from local.relay import RelayError
 from local.stack import ROOT, Stack, StackError
 from local.web import AddressInUseError
+
+if TYPE_CHECKING:
+    from local.template import Template
 
 SETTINGS = (
     "ALLOWED_SENDERS",
@@ -43,6 +46,10 @@ SETTINGS = (
 SAM_ENVIRONMENT = ROOT / ".local" / "sam-env.json"
 """The variables for `sam local`, where samconfig.toml looks for them."""
 
+_SERVER_VARIABLE = (
+    "DATABASE_URL (a superuser's, of a server where the run makes a database and drops it)"
+)
+
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -53,7 +60,8 @@ def main() -> int:
     dev = commands.add_parser(
         "dev",
         help="run the whole stack until Ctrl-C",
-        epilog="Variables: PORT (8000; 0 takes a free one), DATABASE_URL, SCHEDULES=off, "
+        epilog="Variables: PORT (8000; 0 takes a free one), SCHEDULES=off, "
+        f"{_SERVER_VARIABLE}, "
         "SAM_LOCAL=on (or the address where containers find this machine), "
         f"{', '.join(SETTINGS)}.",
     )
@@ -61,7 +69,7 @@ def main() -> int:
     commands.add_parser(
         "demo",
         help="run the main road end to end, kill two sweeps, count what happened",
-        epilog="Variables: DATABASE_URL.",
+        epilog=f"Variables: {_SERVER_VARIABLE}.",
     )
     with_server = commands.add_parser(
         "postgres",
@@ -133,9 +141,14 @@ def _dev(*, verbose: bool) -> int:
         try:
             print(
                 _WELCOME.strip().format(
-                    url=stack.url, database=stack.database_url, logs=stack.log_folder
+                    url=stack.url,
+                    server=stack.server,
+                    database=stack.database_url,
+                    logs=stack.log_folder,
                 )
             )
+            if names := not_taken(stack.template):
+                print(f"not taken  {', '.join(names)}: here it is as in template.yaml")
             print(f"schedules  {'on' if schedules else 'off: tick by hand'}", flush=True)
             if address is not None:
                 containers = beside.enter_context(Containers(stack, address, SAM_ENVIRONMENT))
@@ -167,6 +180,13 @@ def _handed_on() -> dict[str, str]:
     return found
 
 
+def not_taken(template: Template) -> list[str]:
+    """Settings of the functions that stand in our environment and are not handed on."""
+    known = {name for function in template.functions for name in function.environment}
+    ours = {name for name in known if not name.startswith("AWS_")} - set(SETTINGS)
+    return sorted(ours & os.environ.keys())
+
+
 def _log_folder(name: str) -> Path | None:
     """Where logs stay after the end; None when the tree is not ours to write to.
 
@@ -180,6 +200,7 @@ def _log_folder(name: str) -> Path | None:
 _WELCOME = r"""
 Postlease runs at {url} until Ctrl-C.
 console    {url}/_local/
+server     {server}
 database   {database}
 logs       {logs}
 

@@ -65,6 +65,7 @@ def run_demo(logs: Path | None) -> int:
     say("Starting PostgreSQL, an emulated AWS and every function of template.yaml ...")
     with Stack(settings=SETTINGS, timeouts={"sweep": 10}, logs=logs) as stack:
         say(f"  up in {time.monotonic() - began:.1f} s at {stack.url}")
+        say(f"  database on {stack.server}")
         say("  settings " + " ".join(f"{name}={value}" for name, value in SETTINGS.items()))
         _main_road(stack)
         _kill_before_acceptance(stack)

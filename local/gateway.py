@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 import threading
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 
 from local.events import BadAnswerError, http_event, http_response
 from local.runtime import PAYLOAD_LIMIT, ThrottledError
-from local.signatures import is_signed
+from local.signatures import fault
 from local.web import Request, Response, message_response
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from local.functions import Function
     from local.template import Cors, Route
+
+logger = logging.getLogger(__name__)
 
 HEADER_LIMIT = 10_240
 """Bytes of all headers together, names included."""
@@ -79,7 +82,8 @@ class Gateway:
         return message_response(404)
 
     def _invoke(self, target: _Target, found: dict[str, str], request: Request) -> Response:
-        if target.route.iam and not is_signed(request):
+        if target.route.iam and (reason := fault(request)):
+            logger.warning("403 for %s: %s", target.route.key, reason)
             return message_response(403)
         event = http_event(
             request, route_key=target.route.key, parameters=found, signed=target.route.iam

@@ -212,6 +212,13 @@ def server(*, durable: bool = False, **settings: str) -> Iterator[str]:
         yield own.url
 
 
+def told(url: str) -> str:
+    """Which server is behind url, and who enters it: for people, without the password."""
+    login = conninfo_to_dict(url)
+    host, port = login.get("host") or "localhost", login.get("port") or 5432
+    return f"{host}:{port}, as {login.get('user') or 'the default user'}"
+
+
 def create_database(url: str, name: str, *, template: str = "template0") -> str:
     """Create database name on the server behind url and return the URL that leads into it."""
     statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(

@@ -30,19 +30,36 @@ _AUTHORIZATION = re.compile(
 
 def is_signed(request: Request, *, now: datetime | None = None) -> bool:
     """Whether request carries a valid signature of local/local, at most five minutes off now."""
+    return fault(request, now=now) is None
+
+
+def fault(request: Request, *, now: datetime | None = None) -> str | None:
+    """Why request is not signed as it must be, for whoever runs the stack; no header is repeated.
+
+    The caller learns none of it, as from API Gateway.
+    """
     given = _AUTHORIZATION.fullmatch((request.header("authorization") or "").strip())
     timestamp = request.header("x-amz-date") or ""
-    if given is None or not _is_fresh(timestamp, now or datetime.now(UTC)):
-        return False
+    if given is None:
+        return "no Authorization header of AWS4-HMAC-SHA256"
+    if not _is_fresh(timestamp, now or datetime.now(UTC)):
+        return "X-Amz-Date is missing, or more than five minutes off"
+    if given["key"] != ACCESS_KEY:
+        return f"the access key is not `{ACCESS_KEY}`"
     names = given["names"].split(";")
-    if given["key"] != ACCESS_KEY or not {"host", "x-amz-date"} <= set(names):
-        return False
+    if not {"host", "x-amz-date"} <= set(names):
+        return "host and x-amz-date have to be among the signed headers"
     if given["scope"] != f"{timestamp[:8]}/{REGION}/{SIGNING_NAME}/aws4_request":
-        return False
+        return f"the scope is not {REGION}/{SIGNING_NAME} of the day in X-Amz-Date"
     digest = hashlib.sha256(request.body).hexdigest()
     if (request.header("x-amz-content-sha256") or digest) != digest:
-        return False
-    return hmac.compare_digest(given["signature"], _signature(request, names, timestamp))
+        return "X-Amz-Content-Sha256 is not the body's digest"
+    if not hmac.compare_digest(given["signature"], _signature(request, names, timestamp)):
+        return (
+            f"another signature: the secret is not `{SECRET_KEY}`, or the path, the query (its "
+            "parameters in alphabetical order), a header or the body is not what was signed"
+        )
+    return None
 
 
 def _is_fresh(timestamp: str, now: datetime) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import sys
 import tempfile
@@ -109,6 +110,12 @@ class Stack:
     def url(self) -> str:
         """Where the HTTP API answers."""
         return f"http://{self._front.address}"
+
+    @property
+    def server(self) -> str:
+        """Which PostgreSQL server the database is made on, and dropped again; no password."""
+        where = postgres.told(self.database_url)
+        return f"{where}, by DATABASE_URL" if self._is_given else where
 
     def invoke(self, name: str, event: Any = None) -> Any:
         """Run a function and return its result; StackError carries what went wrong inside it."""
@@ -234,6 +241,7 @@ class Stack:
 
     def _start_database(self, started: contextlib.ExitStack) -> dict[str, str]:
         """A database of our own; returns the owner's login in the form of its secret."""
+        self._is_given = self._server_url is None and bool(os.environ.get("DATABASE_URL"))
         if self._server_url is None:
             self._server_url = started.enter_context(postgres.server())
         name = f"postlease_local_{secrets.token_hex(6)}"
@@ -241,7 +249,8 @@ class Stack:
             self.database_url = postgres.create_database(self._server_url, name)
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
-            raise StackError(f"cannot create a database: {reason}") from error
+            where = " on the server of DATABASE_URL" if self._is_given else ""
+            raise StackError(f"cannot create a database{where}: {reason}") from error
         self._keeper.drop_database(self._server_url, name)  # paid when all sessions have ended
         login = conninfo_to_dict(self.database_url)
         return {

@@ -134,14 +134,21 @@ BEGIN
         WHEN jsonb_typeof(a.one) <> 'object' THEN 'email_attachments_member'
         WHEN EXISTS (SELECT FROM jsonb_object_keys(a.one) AS k (name) WHERE k.name NOT IN (
             'storage_ref', 'filename', 'content_type', 'version_id', 'size', 'sha256', 'content_id'))
-          OR jsonb_typeof(a.one -> 'storage_ref') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'filename') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'content_type') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'version_id') NOT IN ('string', 'null')
-          OR jsonb_typeof(a.one -> 'size') IS DISTINCT FROM 'number'
-          OR jsonb_typeof(a.one -> 'sha256') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'content_id') NOT IN ('string', 'null')
-            THEN 'email_attachments_member'
+            THEN 'email_attachments_member:unknown'
+        WHEN jsonb_typeof(a.one -> 'storage_ref') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:storage_ref'
+        WHEN jsonb_typeof(a.one -> 'filename') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:filename'
+        WHEN jsonb_typeof(a.one -> 'content_type') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:content_type'
+        WHEN jsonb_typeof(a.one -> 'version_id') NOT IN ('string', 'null')
+            THEN 'email_attachments_member:version_id'
+        WHEN jsonb_typeof(a.one -> 'size') IS DISTINCT FROM 'number'
+            THEN 'email_attachments_member:size'
+        WHEN jsonb_typeof(a.one -> 'sha256') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:sha256'
+        WHEN jsonb_typeof(a.one -> 'content_id') NOT IN ('string', 'null')
+            THEN 'email_attachments_member:content_id'
         WHEN octet_length(a.one ->> 'storage_ref') > 1024
           OR a.one ->> 'storage_ref' ~ '[\u0001-\u001f\u007f]'
           OR a.one ->> 'storage_ref' ~ '(^|/)[.]{1,2}(/|$)'
@@ -511,12 +518,11 @@ BEGIN
     -- the error of its conversion.
     SELECT (m.place - 1)::integer AS place,
            CASE WHEN jsonb_typeof(m.message) <> 'object' THEN 'email_messages_batch'
-                ELSE 'email_messages_member' END AS broken
+                ELSE 'email_messages_member:' || wrong.name END AS broken
     INTO fault
     FROM jsonb_array_elements(messages) WITH ORDINALITY AS m (message, place)
-    WHERE jsonb_typeof(m.message) <> 'object'
-       OR EXISTS (
-        SELECT FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
+    LEFT JOIN LATERAL (
+        SELECT said.name FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
             AS said (name, value)
         WHERE CASE
             WHEN said.name IN ('template', 'locale', 'delivery', 'send_at', 'expires_at',
@@ -527,7 +533,9 @@ BEGIN
                   OR said.value @? 'strict $[*] ? (@.type() == "array")'
             WHEN said.name = 'priority' THEN jsonb_typeof(said.value) NOT IN ('number', 'null')
             ELSE said.name NOT IN ('parameters', 'names', 'tags', 'attachments')
-        END)
+        END
+        LIMIT 1) AS wrong ON true
+    WHERE jsonb_typeof(m.message) <> 'object' OR wrong.name IS NOT NULL
     ORDER BY m.place
     LIMIT 1;
     IF FOUND THEN
@@ -721,7 +729,29 @@ CREATE FUNCTION postlease.refuse_message(broken text, at integer DEFAULT NULL::i
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    meaning text := CASE broken
+    rule text := split_part(broken, ':', 1);
+    member text := substr(broken, length(rule) + 2);
+    needed text := CASE
+        WHEN rule = 'email_messages_member' THEN CASE
+            WHEN member IN ('to_addresses', 'cc_addresses', 'bcc_addresses')
+                THEN member || ' is an array of texts'
+            WHEN member = 'priority' THEN member || ' is a number'
+            WHEN member IN ('template', 'locale', 'delivery', 'send_at', 'expires_at', 'idempotency_key',
+                            'cancel_scope', 'from_address', 'reply_to')
+                THEN member || ' is a text'
+            ELSE 'a member is unknown: there are template, to_addresses, parameters, cc_addresses, '
+                'bcc_addresses, names, locale, priority, delivery, send_at, expires_at, idempotency_key, '
+                'cancel_scope, from_address, reply_to, tags and attachments' END
+        WHEN rule = 'email_attachments_member' THEN CASE
+            WHEN member = '' THEN 'an attachment is an object'
+            WHEN member IN ('storage_ref', 'filename', 'content_type', 'sha256')
+                THEN member || ' of an attachment is a text, and has to be given'
+            WHEN member = 'size' THEN 'size of an attachment is a number, and has to be given'
+            WHEN member IN ('version_id', 'content_id') THEN member || ' of an attachment is a text'
+            ELSE 'a member of an attachment is unknown: there are storage_ref, version_id, filename, '
+                'content_type, size, sha256 and content_id' END
+    END;
+    meaning text := CASE rule
         WHEN 'template' THEN 'template needs a value'
         WHEN 'to_addresses' THEN 'to_addresses needs a value'
         WHEN 'email_messages_producer' THEN 'a producer''s name has 1 to 255 characters'
@@ -736,7 +766,8 @@ DECLARE
         WHEN 'email_messages_recipients_flat' THEN 'recipients are lists of one dimension'
         WHEN 'email_messages_recipient_count' THEN
             'a message has 1 to 50 recipients, one of them in to_addresses'
-        WHEN 'email_messages_recipient_shape' THEN 'a recipient is not one plain address'
+        WHEN 'email_messages_recipient_shape' THEN
+            'a recipient is not one plain address: no name, no list, an international domain in A-labels (xn--...)'
         WHEN 'email_messages_recipients_distinct' THEN 'an address stands twice among the recipients'
         WHEN 'email_messages_names_object' THEN 'names are an object'
         WHEN 'email_messages_names_of_recipients' THEN
@@ -780,14 +811,14 @@ DECLARE
         WHEN 'email_attachments_one_owner' THEN 'an upload belongs to one message'
     END;
 BEGIN
-    RAISE EXCEPTION '%', concat('message ' || at || ': ', meaning, ' (' || broken || ')')
+    RAISE EXCEPTION '%', concat('message ' || at || ': ', coalesce(needed, meaning), ' (' || rule || ')')
         USING ERRCODE = CASE
-                WHEN broken IN ('template', 'to_addresses') THEN 'not_null_violation'
-                WHEN broken IN ('email_messages_idempotency', 'email_attachments_one_owner')
+                WHEN rule IN ('template', 'to_addresses') THEN 'not_null_violation'
+                WHEN rule IN ('email_messages_idempotency', 'email_attachments_one_owner')
                     THEN 'unique_violation'
                 ELSE 'check_violation' END,
-            CONSTRAINT = CASE WHEN broken LIKE 'email\_%' THEN broken ELSE '' END,
-            COLUMN = CASE WHEN broken LIKE 'email\_%' THEN '' ELSE broken END;
+            CONSTRAINT = CASE WHEN rule LIKE 'email\_%' THEN rule ELSE '' END,
+            COLUMN = CASE WHEN rule LIKE 'email\_%' THEN '' ELSE rule END;
 END
 $$;
 

@@ -18,7 +18,7 @@ from postlease.rendering import FALLBACK_LOCALE, SHIPPED, Templates
 from postlease.rendering.folders import DECLARATION, FILES, HTML, SUBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
     from typing import Any
 
@@ -27,6 +27,7 @@ _BARE_LINK = re.compile(
     r"(?:\{%[^%]*%\}\s*)*\{\{(?![^}]*\bweb_link\b)",
     re.IGNORECASE,
 )
+_BARE = "a parameter is a link here: it wants | web_link"
 _PLACE = re.compile(r"(?P<file>[^\s,:]+), line (?P<line>\d+)(?:: | )?(?P<rest>.*)", re.DOTALL)
 
 
@@ -49,6 +50,8 @@ def check(folder: Path, senders: Collection[str]) -> list[Fault]:
     senders are the addresses, in lower case, that mail may be from. What folder does not have
     (the layout) is taken from the shipped templates.
     """
+    if _is_one_template(folder):
+        return [Fault(str(folder), 0, "this looks like one template: name the folder above it")]
     templates = Templates(folder, SHIPPED)
     faults = set(_stale(folder))
     faults |= {_with_path(fault, templates, folder) for fault in _unseen(folder)}
@@ -56,9 +59,13 @@ def check(folder: Path, senders: Collection[str]) -> list[Fault]:
     if not names:
         faults.add(Fault(str(folder), 0, "there is no template here"))
     for name in names:
-        found = _of_declaration(templates, name, senders) or _of_mails(templates, name)
+        found = _of_one_template(templates, name, senders)
         faults |= {_with_path(fault, templates, folder) for fault in found}
     return sorted(faults)
+
+
+def _is_one_template(folder: Path) -> bool:
+    return any((inner / file).is_file() for inner in _visible(folder) for file in FILES)
 
 
 def _unseen(folder: Path) -> Iterator[Fault]:
@@ -86,46 +93,72 @@ def _visible(folder: Path) -> list[Path]:
     return sorted(e for e in inside if e.is_dir() and e.name[0] not in "._")
 
 
-def _of_declaration(templates: Templates, name: str, senders: Collection[str]) -> list[Fault]:
-    if FALLBACK_LOCALE not in templates.locales(name):
-        return [Fault(name, 0, f"the language that others fall back to, {FALLBACK_LOCALE}, lacks")]
+def _of_one_template(templates: Templates, name: str, senders: Collection[str]) -> Iterator[Fault]:
+    locales = templates.locales(name)
+    if FALLBACK_LOCALE not in locales:
+        yield Fault(name, 0, f"the language that others fall back to, {FALLBACK_LOCALE}, lacks")
+        return
+    samples: dict[str, dict[str, Any]] = {}
+    is_declared = True
     try:
         sender = templates.declaration(name).sender
+        if sender and sender.address.lower() not in senders:
+            yield Fault(f"{name}/{DECLARATION}", 0, "the sender is not one of ALLOWED_SENDERS")
     except TemplateError as error:
-        return [_fault(error)]
-    if sender and sender.address.lower() not in senders:
-        return [Fault(f"{name}/{DECLARATION}", 0, "the sender is not one of ALLOWED_SENDERS")]
-    return []
-
-
-def _of_mails(templates: Templates, name: str) -> Iterator[Fault]:
+        is_declared = False
+        yield _fault(error)
     try:
         samples = templates.samples(name)
     except TemplateError as error:
         yield _fault(error)
-        return
-    for locale in templates.locales(name):
+    for locale in locales:
+        broken = list(_of_sources(templates, f"{name}/{locale}"))
+        yield from broken
+        if all(fault.sentence == _BARE for fault in broken):
+            yield from _of_mails(templates, name, locale, samples, is_declared=is_declared)
+
+
+def _of_sources(templates: Templates, folder: str) -> Iterator[Fault]:
+    """What is wrong with the files of one language by themselves, each looked at alone."""
+    for file in FILES:
         try:
-            required = templates.required_variables(name, locale)
+            trees = templates.sources.trees(f"{folder}/{file}")
         except TemplateError as error:
             yield _fault(error)
-            continue
-        yield from _bare_links(templates, f"{name}/{locale}/{HTML}")
-        for sample, parameters in samples.items():
-            if missing := sorted(required - parameters.keys()):
-                for variable in missing:
-                    file, line = _first_use(templates, name, locale, variable)
-                    yield Fault(file, line, f"{sample} lacks {variable}")
-            else:
-                yield from _of_one(templates, name, locale, sample, parameters)
+        else:
+            if file == HTML:
+                yield from _bare_links(templates, trees)
 
 
-def _bare_links(templates: Templates, file: str) -> Iterator[Fault]:
-    for found in templates.sources.trees(file):
+def _of_mails(
+    templates: Templates,
+    name: str,
+    locale: str,
+    samples: dict[str, dict[str, Any]],
+    *,
+    is_declared: bool,
+) -> Iterator[Fault]:
+    """What is wrong with what the samples make of one language, whose files all compile."""
+    try:
+        required = templates.required_variables(name, locale)
+    except TemplateError as error:
+        yield _fault(error)
+        return
+    for sample, parameters in samples.items():
+        if missing := sorted(required - parameters.keys()):
+            for variable in missing:
+                file, line = _first_use(templates, name, locale, variable)
+                yield Fault(file, line, f"{sample} lacks {variable}")
+        elif is_declared:
+            yield from _of_one(templates, name, locale, sample, parameters)
+
+
+def _bare_links(templates: Templates, files: Iterable[str]) -> Iterator[Fault]:
+    for found in files:
         source = templates.folders.source(found)
         for match in _BARE_LINK.finditer(source):
             line = source.count("\n", 0, match.start()) + 1
-            yield Fault(found, line, "a parameter is a link here: it wants | web_link")
+            yield Fault(found, line, _BARE)
 
 
 def _of_one(

@@ -1,5 +1,6 @@
--- The rule that is broken by the attachments of a message of producer, or NULL. Whether an upload is
--- some other message's already, only the table can tell.
+-- The rule that is broken by the attachments of a message of producer, or NULL; behind a colon the
+-- member, for postlease.refuse_message. Whether an upload is some other message's already, only the
+-- table can tell.
 CREATE OR REPLACE FUNCTION postlease.broken_attachments(producer text, attachments jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -17,14 +18,21 @@ BEGIN
         WHEN jsonb_typeof(a.one) <> 'object' THEN 'email_attachments_member'
         WHEN EXISTS (SELECT FROM jsonb_object_keys(a.one) AS k (name) WHERE k.name NOT IN (
             'storage_ref', 'filename', 'content_type', 'version_id', 'size', 'sha256', 'content_id'))
-          OR jsonb_typeof(a.one -> 'storage_ref') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'filename') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'content_type') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'version_id') NOT IN ('string', 'null')
-          OR jsonb_typeof(a.one -> 'size') IS DISTINCT FROM 'number'
-          OR jsonb_typeof(a.one -> 'sha256') IS DISTINCT FROM 'string'
-          OR jsonb_typeof(a.one -> 'content_id') NOT IN ('string', 'null')
-            THEN 'email_attachments_member'
+            THEN 'email_attachments_member:unknown'
+        WHEN jsonb_typeof(a.one -> 'storage_ref') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:storage_ref'
+        WHEN jsonb_typeof(a.one -> 'filename') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:filename'
+        WHEN jsonb_typeof(a.one -> 'content_type') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:content_type'
+        WHEN jsonb_typeof(a.one -> 'version_id') NOT IN ('string', 'null')
+            THEN 'email_attachments_member:version_id'
+        WHEN jsonb_typeof(a.one -> 'size') IS DISTINCT FROM 'number'
+            THEN 'email_attachments_member:size'
+        WHEN jsonb_typeof(a.one -> 'sha256') IS DISTINCT FROM 'string'
+            THEN 'email_attachments_member:sha256'
+        WHEN jsonb_typeof(a.one -> 'content_id') NOT IN ('string', 'null')
+            THEN 'email_attachments_member:content_id'
         WHEN octet_length(a.one ->> 'storage_ref') > 1024
           OR a.one ->> 'storage_ref' ~ '[\u0001-\u001f\u007f]'
           OR a.one ->> 'storage_ref' ~ '(^|/)[.]{1,2}(/|$)'

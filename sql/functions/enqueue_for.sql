@@ -31,12 +31,11 @@ BEGIN
     -- the error of its conversion.
     SELECT (m.place - 1)::integer AS place,
            CASE WHEN jsonb_typeof(m.message) <> 'object' THEN 'email_messages_batch'
-                ELSE 'email_messages_member' END AS broken
+                ELSE 'email_messages_member:' || wrong.name END AS broken
     INTO fault
     FROM jsonb_array_elements(messages) WITH ORDINALITY AS m (message, place)
-    WHERE jsonb_typeof(m.message) <> 'object'
-       OR EXISTS (
-        SELECT FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
+    LEFT JOIN LATERAL (
+        SELECT said.name FROM jsonb_each(CASE jsonb_typeof(m.message) WHEN 'object' THEN m.message ELSE '{}' END)
             AS said (name, value)
         WHERE CASE
             WHEN said.name IN ('template', 'locale', 'delivery', 'send_at', 'expires_at',
@@ -47,7 +46,9 @@ BEGIN
                   OR said.value @? 'strict $[*] ? (@.type() == "array")'
             WHEN said.name = 'priority' THEN jsonb_typeof(said.value) NOT IN ('number', 'null')
             ELSE said.name NOT IN ('parameters', 'names', 'tags', 'attachments')
-        END)
+        END
+        LIMIT 1) AS wrong ON true
+    WHERE jsonb_typeof(m.message) <> 'object' OR wrong.name IS NOT NULL
     ORDER BY m.place
     LIMIT 1;
     IF FOUND THEN

@@ -1,10 +1,33 @@
 -- Raises the error that names the broken rule, without a word of what was asked. at is the message's
--- place in its batch, from 0; NULL where it stands alone.
+-- place in its batch, from 0; NULL where it stands alone. Behind a colon broken may say which member: it
+-- is told if it is one that there is.
 CREATE OR REPLACE FUNCTION postlease.refuse_message(broken text, at integer DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    meaning text := CASE broken
+    rule text := split_part(broken, ':', 1);
+    member text := substr(broken, length(rule) + 2);
+    needed text := CASE
+        WHEN rule = 'email_messages_member' THEN CASE
+            WHEN member IN ('to_addresses', 'cc_addresses', 'bcc_addresses')
+                THEN member || ' is an array of texts'
+            WHEN member = 'priority' THEN member || ' is a number'
+            WHEN member IN ('template', 'locale', 'delivery', 'send_at', 'expires_at', 'idempotency_key',
+                            'cancel_scope', 'from_address', 'reply_to')
+                THEN member || ' is a text'
+            ELSE 'a member is unknown: there are template, to_addresses, parameters, cc_addresses, '
+                'bcc_addresses, names, locale, priority, delivery, send_at, expires_at, idempotency_key, '
+                'cancel_scope, from_address, reply_to, tags and attachments' END
+        WHEN rule = 'email_attachments_member' THEN CASE
+            WHEN member = '' THEN 'an attachment is an object'
+            WHEN member IN ('storage_ref', 'filename', 'content_type', 'sha256')
+                THEN member || ' of an attachment is a text, and has to be given'
+            WHEN member = 'size' THEN 'size of an attachment is a number, and has to be given'
+            WHEN member IN ('version_id', 'content_id') THEN member || ' of an attachment is a text'
+            ELSE 'a member of an attachment is unknown: there are storage_ref, version_id, filename, '
+                'content_type, size, sha256 and content_id' END
+    END;
+    meaning text := CASE rule
         WHEN 'template' THEN 'template needs a value'
         WHEN 'to_addresses' THEN 'to_addresses needs a value'
         WHEN 'email_messages_producer' THEN 'a producer''s name has 1 to 255 characters'
@@ -19,7 +42,8 @@ DECLARE
         WHEN 'email_messages_recipients_flat' THEN 'recipients are lists of one dimension'
         WHEN 'email_messages_recipient_count' THEN
             'a message has 1 to 50 recipients, one of them in to_addresses'
-        WHEN 'email_messages_recipient_shape' THEN 'a recipient is not one plain address'
+        WHEN 'email_messages_recipient_shape' THEN
+            'a recipient is not one plain address: no name, no list, an international domain in A-labels (xn--...)'
         WHEN 'email_messages_recipients_distinct' THEN 'an address stands twice among the recipients'
         WHEN 'email_messages_names_object' THEN 'names are an object'
         WHEN 'email_messages_names_of_recipients' THEN
@@ -63,14 +87,14 @@ DECLARE
         WHEN 'email_attachments_one_owner' THEN 'an upload belongs to one message'
     END;
 BEGIN
-    RAISE EXCEPTION '%', concat('message ' || at || ': ', meaning, ' (' || broken || ')')
+    RAISE EXCEPTION '%', concat('message ' || at || ': ', coalesce(needed, meaning), ' (' || rule || ')')
         USING ERRCODE = CASE
-                WHEN broken IN ('template', 'to_addresses') THEN 'not_null_violation'
-                WHEN broken IN ('email_messages_idempotency', 'email_attachments_one_owner')
+                WHEN rule IN ('template', 'to_addresses') THEN 'not_null_violation'
+                WHEN rule IN ('email_messages_idempotency', 'email_attachments_one_owner')
                     THEN 'unique_violation'
                 ELSE 'check_violation' END,
-            CONSTRAINT = CASE WHEN broken LIKE 'email\_%' THEN broken ELSE '' END,
-            COLUMN = CASE WHEN broken LIKE 'email\_%' THEN '' ELSE broken END;
+            CONSTRAINT = CASE WHEN rule LIKE 'email\_%' THEN rule ELSE '' END,
+            COLUMN = CASE WHEN rule LIKE 'email\_%' THEN '' ELSE rule END;
 END
 $$;
 

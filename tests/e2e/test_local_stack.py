@@ -140,6 +140,7 @@ class Dev:
             start_new_session=True,
         )
         self.url = ""
+        self.is_told_its_server = False
         self.database = ""
 
     def wait_until_ready(self) -> None:
@@ -148,9 +149,13 @@ class Dev:
         for line in self.program.stdout:
             if match := re.match(r"Postlease runs at (\S+)", line):
                 self.url = match[1]
+            if line.startswith("server"):
+                assert line.endswith(", by DATABASE_URL\n")
+                self.is_told_its_server = True
             if match := re.match(r"database +(\S+)", line):
                 self.database = urlsplit(match[1]).path.lstrip("/")
             if line.startswith("schedules"):
+                assert self.is_told_its_server
                 return
         pytest.fail(f"it ended: {self.program.stderr.read() if self.program.stderr else ''}")
 
@@ -289,7 +294,10 @@ def test_a_busy_port_is_one_clear_line(server_url: str) -> None:
         ({"VERIFY_CODES": "perhaps"}, "error: VERIFY_CODES must be one of on, off"),
         ({"ALLOWED_SENDERS": "shop"}, "error: ALLOWED_SENDERS "),
         ({"TEMPLATES_DIRECTORY": "nowhere"}, "error: TEMPLATES_DIRECTORY names no folder"),
-        ({"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"}, "error: cannot create a database"),
+        (
+            {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"},
+            "error: cannot create a database on the server of DATABASE_URL: ",
+        ),
     ],
 )
 def test_a_wrong_variable_is_one_clear_line(

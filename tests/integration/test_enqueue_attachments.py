@@ -321,6 +321,24 @@ def test_what_is_refused_of_an_attachment_is_named_and_not_repeated(
     assert arrange.statuses(owner) == {}
 
 
+@pytest.mark.parametrize(
+    ("attachments", "told"),
+    [
+        (["canary"], "an attachment is an object"),
+        (shared(1, filename=None), "filename of an attachment is a text, and has to be given"),
+        (shared(1, size="1"), "size of an attachment is a number, and has to be given"),
+        (shared(1, content_id=1), "content_id of an attachment is a text"),
+        (shared(1, canary=1), "a member of an attachment is unknown: there are storage_ref, "),
+    ],
+)
+def test_a_member_of_an_attachment_is_named_if_there_is_one_of_that_name(
+    producer: Connection, attachments: list[Any], told: str
+) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        ask(producer, attachments=Jsonb(attachments))
+    assert (caught.value.diag.message_primary or "").startswith(told)
+
+
 @pytest.mark.parametrize("name", ["storage_ref", "filename", "content_type", "size", "sha256"])
 def test_what_must_be_said_of_an_attachment_is_said(producer: Connection, name: str) -> None:
     one = upload(producer)

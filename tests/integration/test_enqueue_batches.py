@@ -272,6 +272,25 @@ def test_a_member_that_is_unknown_or_of_another_type_is_refused_by_name(
     assert arrange.statuses(owner) == {}
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"cc_addresses": CANARY}, "cc_addresses is an array of texts"),
+        ({"priority": "50"}, "priority is a number"),
+        ({"send_at": 1}, "send_at is a text"),
+        ({CANARY: 1}, "a member is unknown: there are template, to_addresses, "),
+        ({"": 1}, "a member is unknown: there are template, to_addresses, "),
+        ({"to_addresses:": 1}, "a member is unknown: there are template, to_addresses, "),
+    ],
+)
+def test_a_member_is_named_if_there_is_one_of_that_name(
+    producer: Connection, wrong: dict[str, Any], told: str
+) -> None:
+    text = refusal(producer, message(**wrong)).message_primary or ""
+    assert text.startswith(f"message 0: {told}")
+    assert text.endswith(" (email_messages_member)")
+
+
 @pytest.mark.parametrize("wrong", [[3], ["x"], [None], [[]]], ids=str)
 def test_a_message_is_an_object(producer: Connection, wrong: list[Any]) -> None:
     told = refusal(producer, message(), *wrong)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -154,6 +154,8 @@ def test_a_domain_outside_ascii_is_written_in_a_labels(
         ({"bcc": "kan\u00e4ry@example.net"}, "/bcc/0"),
         ({"from_address": "canary"}, "/from_address"),
         ({"reply_to": "Can\nary <canary@example.net>"}, "/reply_to"),
+        ({"send_at": "tomorrow"}, "/send_at"),
+        ({"expires_at": date(2040, 1, 1)}, "/expires_at"),
         ({"send_at": datetime(2040, 1, 1)}, "/send_at"),  # noqa: DTZ001 - the fault
         ({"expires_at": datetime(2040, 1, 1)}, "/expires_at"),  # noqa: DTZ001
         ({"parameters": {"canary": object()}}, "/parameters"),

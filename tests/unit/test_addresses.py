@@ -139,6 +139,27 @@ def test_what_is_not_one_sendable_address_is_refused_with_its_pointer_and_withou
         assert len(part) < 4 or part not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@example.com, b@example.net",
+        "a@example.com;b@example.net",
+        "Ada <ada@example.com>",
+        '"Lovelace, Ada" <ada@example.com>',
+        "<ada@example.com>",
+    ],
+)
+def test_a_list_or_a_name_is_called_that_whatever_stands_between(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="one address only, without a name"):
+        parse(text, pointer="/to/0")
+
+
+@pytest.mark.parametrize("text", ['"a, b"@example.com', '"<"@example.com'])
+def test_what_is_quoted_is_no_list(text: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"invisible|quoted part"):
+        parse(text, pointer="/to/0")
+
+
 def test_a_local_part_outside_ascii_is_refused_with_the_reason() -> None:
     with pytest.raises(InvalidInputError, match="outside ASCII before the @"):
         parse("jörg@example.com", pointer="/email")

@@ -464,6 +464,14 @@ def test_every_error_has_its_problem(error: Exception, status: int, slug: str) -
     assert CANARY not in answer["body"]
 
 
+def test_a_code_is_not_called_a_token() -> None:
+    """Whatever is wrong with it: the page says the same."""
+    raised.append(TokenError("token-invalid", is_typed=True))
+    answer = call("GET", "/fault")
+    assert_problem(answer, 400, "token-invalid")
+    assert answer["json"]["detail"].startswith("This code cannot be used: ")
+
+
 def test_a_parameter_outside_the_body_is_named_as_such() -> None:
     raised.append(MalformedInputError("Idempotency-Key", "is wrong"))
     answer = call("GET", "/fault")
@@ -552,7 +560,16 @@ def test_a_query_is_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "parameter"), [("c=1", "query"), ("a=1&a=2", "a"), (f"{CANARY}=1", "query")]
+    ("query", "parameter"),
+    [
+        ("c=1", "c"),
+        ("a=1&a=2", "a"),
+        (f"{CANARY}=1", "query"),
+        (f"{'c' * 33}=1", "query"),
+        ("ada%40example.com=1", "query"),
+        ("%2Fc=1", "query"),
+        ("=1", "query"),
+    ],
 )
 def test_a_query_of_unknown_or_doubled_parameters_is_refused(query: str, parameter: str) -> None:
     answer = call_signed(query, userArn=ARN)
@@ -610,7 +627,7 @@ def test_a_form_is_read_where_a_route_takes_one(is_base64: bool) -> None:
         ("token=a&other=b", 400, "#/other"),
         ("&".join(["token=a"] * 60), 400, "#"),
         ("x", 400, "#/x"),
-        ("", 400, "#"),
+        ("", 422, "#/token"),
         ("email=e&code=c", 400, "#/email"),
     ],
 )

@@ -103,6 +103,13 @@ def test_a_form_that_cannot_be_read_in_one_way_is_a_400(content: bytes) -> None:
     assert json.loads(answer["body"])["type"].startswith("urn:postlease:problem:invalid-")
 
 
+def test_a_form_without_a_field_lacks_what_it_needs_as_any_other() -> None:
+    """So a person who pressed the button too early is told by a page."""
+    answer = call("/form", b"")
+    assert answer["statusCode"] == 422
+    assert json.loads(answer["body"])["errors"] == [{"pointer": "#/name", "detail": "is required"}]
+
+
 @pytest.mark.parametrize(
     ("site", "status"),
     [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200), ("", 200)],

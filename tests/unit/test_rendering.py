@@ -99,6 +99,18 @@ def test_the_shipped_mails_are_there_in_english_german_and_arabic() -> None:
     assert [(name, locale) for name in shipped for locale in ("ar", "de", "en")] == EVERY_MAIL
 
 
+@pytest.mark.parametrize(
+    ("locale", "word"), [("en", "to confirm it"), ("de", "bestätigen"), ("ar", "تأكيده")]
+)
+def test_the_mail_to_an_account_that_exists_fits_whoever_asked_to_confirm_again(
+    locale: str, word: str
+) -> None:
+    """A sign-up and a request for the verification mail both end in it."""
+    mail = OURS.render("account_exists", locale, {})
+    assert word in mail.text
+    assert word in mail.html
+
+
 @pytest.mark.parametrize(("name", "locale"), EVERY_MAIL)
 def test_a_shipped_mail_renders_from_each_sample_and_says_the_same_in_text_and_html(
     name: str, locale: str

@@ -183,9 +183,32 @@ def test_what_only_rendering_tells_is_told_with_its_line(tmp_path: Path) -> None
     for changed, said in (
         ({"order": {}}, line.format(2) + ": order.total is undefined"),
         ({"order": {"total": "x"}}, line.format(2) + " (TypeError)"),
-        ({"link": "javascript:alert(1)"}, line.format(3) + ": a link is not an http or https URL"),
     ):
         assert refusals(templates, **(good | changed)) == [("/parameters", said)]
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        ({"link": "javascript:alert(1)"}, "/parameters/link"),
+        ({"link": ""}, "/parameters/link"),
+        ({"link": "", "other": ""}, "/parameters/link"),
+        ({"other": ""}, "/parameters"),
+        ({"rows": [{"to": "https://a.example/"}, {"to": "a b"}]}, "/parameters/rows/1/to"),
+    ],
+)
+def test_what_is_no_link_is_told_with_its_parameter_where_that_is_certain(
+    tmp_path: Path, given: dict[str, object], pointer: str
+) -> None:
+    html = (
+        "<p>\n<a href=\"{{ link | default('') | web_link }}\">go</a>"
+        if "rows" not in given
+        else '<p>\n{% for row in rows %}<a href="{{ row.to | web_link }}">go</a>{% endfor %}'
+    )
+    declared = {"parameters": {"link": {"url": True}, "rows": {"url": True}}}
+    [(found, detail)] = refusals(welcome(tmp_path, declared, html=html), **given)
+    assert found == pointer
+    assert detail.endswith("welcome/en/body.html.j2, line 2: a link is not an http or https URL")
 
 
 def test_a_template_that_is_missing_is_no_fault_of_the_parameters(tmp_path: Path) -> None:

@@ -170,6 +170,25 @@ def test_a_render_error_is_a_permanent_error(sweeps: Sweeps, owner: Connection) 
         assert stored["dispatched_at"] is None
 
 
+def test_the_log_says_what_a_template_lacks_and_no_value(
+    sweeps: Sweeps, owner: Connection, logs: io.StringIO
+) -> None:
+    given = {"order_number": "A-1", "x@shop.example": "geheim"}
+    arrange.enqueue(owner, parameters=given)
+    arrange.enqueue(owner, parameters=given | {"total": ["geheim"]})
+    arrange.enqueue(owner, parameters=given | {"total": {"x@shop.example": "www.shop.example"}})
+    sweeps.run()
+    lines = [json.loads(line) for line in logs.getvalue().splitlines()]
+    told = {line["code"]: line.get("detail") for line in lines if line.get("code")}
+    assert told["parameter_missing"] == "receipt/en lacks total"
+    assert re.fullmatch(
+        r"receipt/en/body.txt.j2, line \d+: a list is nothing to show as text",
+        told["render_error"],
+    )
+    assert told["url_not_declared"] is None
+    assert not re.search(r"geheim|shop\.example", logs.getvalue())
+
+
 def test_a_message_whose_template_comes_with_a_later_deployment_is_kept_for_a_retry(
     sweeps: Sweeps,
     owner: Connection,

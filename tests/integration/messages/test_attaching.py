@@ -88,6 +88,7 @@ def test_another_caller_s_upload_is_refused_in_the_words_of_one_that_is_not_ther
     assert {(reply.status, reply.problem) for reply in replies} == {(422, "request-refused")}
     assert {reply.text for reply in replies} == {replies[0].text}
     assert pointers(replies[0]) == ["#/attachments/0/storage_ref"]
+    assert "nothing was uploaded there, or it is not yours" in replies[0].text
     assert number(owner) == 0
 
 

@@ -186,6 +186,15 @@ def test_a_member_of_another_shape_is_a_422_that_names_it(
     assert number(owner) == 0
 
 
+@pytest.mark.parametrize("address", ["", "@", "bad"])
+def test_an_address_however_short_is_told_what_an_address_is_and_hides_no_other_fault(
+    api: Api, address: str
+) -> None:
+    reply = batch(api, {"to": [address]}, {"template": "unheard_of"})
+    assert pointers(reply) == ["#/messages/0/to/0", "#/messages/1/template"]
+    assert "address" in reply.json["errors"][0]["detail"]
+
+
 @pytest.mark.parametrize(
     ("members", "pointer"),
     [

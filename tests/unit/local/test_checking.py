@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -167,6 +168,36 @@ def test_a_fault_is_told_once_with_its_file_and_line(
     tmp_path: Path, files: dict[str, str | bytes | None], said: list[str]
 ) -> None:
     assert faults(tmp_path, files) == said
+
+
+def test_the_faults_that_the_page_shows_are_told_in_one_run(tmp_path: Path) -> None:
+    """None of them hides another: of the declaration, of a file, of a sample."""
+    faults(
+        tmp_path / "templates",
+        {
+            "template.json": '{"from": "a@example.com", "parameters": {"link": {"url": true}}}',
+            "ar/subject.txt.j2": "x",
+            "ar/body.txt.j2": "x\n\n{{ name | shout }}",
+            "en/subject.txt.j2": "x",
+            "en/body.txt.j2": "x\n{{ order.total }}",
+            "en/body.html.j2": '<a href="{{ link }}">\n{{ name }}</a>',
+            "sample.json": '{"order": {}, "link": "https://shop.example/"}',
+            "sample-new.json": '{"order": {}, "link": "https://shop.example/", "name": "Ada"}',
+        },
+    )
+    shown = run("check", str(tmp_path / "templates")).stdout.replace(f"{tmp_path}/", "")
+    page = (ROOT / "docs" / "templates.md").read_text("utf-8")
+    [written] = re.findall(r"```\n([^`]*check-templates: [^`]*)```", page)
+    assert written == shown
+
+
+def test_a_wrong_declaration_hides_no_fault_of_the_mails(tmp_path: Path) -> None:
+    wrong = {"template.json": "{", "en/body.txt.j2": "{{ a | shout }}", "sample.json": "["}
+    assert faults(tmp_path, wrong) == [
+        "welcome/en/body.txt.j2:1: there is no filter shout",
+        "welcome/sample.json: is not JSON",
+        "welcome/template.json:1: not JSON",
+    ]
 
 
 def test_a_template_without_english_has_nothing_to_fall_back_to(tmp_path: Path) -> None:

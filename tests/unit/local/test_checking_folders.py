@@ -35,6 +35,15 @@ def test_a_folder_that_is_no_template_is_told_of(tmp_path: Path) -> None:
     ]
 
 
+def test_the_folder_of_one_template_is_not_taken_for_a_folder_of_templates(tmp_path: Path) -> None:
+    """Its languages would be templates without English."""
+    said(tmp_path, "good/en", "good/de")
+    [fault] = check(tmp_path / "good", set())
+    assert str(fault) == (
+        f"{tmp_path}/good: this looks like one template: name the folder above it"
+    )
+
+
 def test_what_templates_share_and_what_is_hidden_is_no_template(tmp_path: Path) -> None:
     assert said(tmp_path, "good/en", "_parts/en", ".git/en", "good/_parts", "good/.cache") == []
 

@@ -96,6 +96,7 @@ def test_what_has_no_counterpart_is_refused_by_the_check_with_file_and_line(tmp_
     ]
     places = [line.partition(": ")[0] for line in told]
     assert places == [
+        "alone/en/body.txt.j2",
         "alone/en/subject.txt.j2",
         "helper/en/body.html.j2:2",
         "open/en/body.html.j2:2",

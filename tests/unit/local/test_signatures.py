@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from local.gateway import Gateway
 from local.runtime import REGION
-from local.signatures import SECRET_KEY, SIGNING_NAME, is_signed
+from local.signatures import SECRET_KEY, SIGNING_NAME, fault, is_signed
+from local.template import Route
 from local.web import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from local.functions import Function
 
 BODY = b'{"template": "receipt"}'
 HOST = "127.0.0.1:8000"
@@ -55,6 +64,32 @@ def test_a_good_signature_passes() -> None:
 
 def test_headers_added_on_the_way_do_not_matter() -> None:
     assert is_signed(request(signed() | {"Accept": "*/*", "User-Agent": "curl"}))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"key": "else"}, "the access key is not `local`"),
+        ({"secret": "else"}, "another signature: the secret is not `local`, or "),
+        ({"target": "/v1/messages?limit=6"}, "another signature: "),
+        ({"region": "eu-west-1"}, "the scope is not us-east-1/execute-api"),
+    ],
+)
+def test_whoever_runs_the_stack_is_told_why_a_signature_is_not_believed(
+    other: dict[str, str], said: str
+) -> None:
+    told = fault(request(signed(**other), target="/v1/messages?limit=5&after=a%20b"))
+    assert (told or "").startswith(said)
+
+
+def test_the_gateway_tells_the_reason_to_its_log_and_not_to_the_caller(
+    caplog: pytest.LogCaptureFixture, make_function: Callable[..., Function]
+) -> None:
+    function = make_function("")
+    gateway = Gateway([Route("POST /v1/messages", "sample", iam=True)], {"sample": function})
+    answer = gateway.respond(request({}, target="/v1/messages"))
+    assert (answer.status, json.loads(answer.body)) == (403, {"message": "Forbidden"})
+    assert "403 for POST /v1/messages: no Authorization header" in caplog.text
 
 
 @pytest.mark.parametrize(

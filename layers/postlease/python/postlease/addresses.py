@@ -20,6 +20,9 @@ _LONGEST_NAME = 128
 _ENCODED_WORD = re.compile(r"=\?[^?]+\?[BbQq]\?.*\?=")
 """A reader's program would decode it in a header, to another address at worst (RFC 2047)."""
 
+_OF_SEVERAL = re.compile("[,;<>]")
+_QUOTED = re.compile('"[^"]*"')
+
 _TRIMMED = " \t\r\n\u00a0\u3000"
 """What a paste leaves around an address. Other controls and zero-width characters are refused."""
 
@@ -103,6 +106,10 @@ def _split(text: str, pointer: str) -> tuple[str, str]:
         raise InvalidInputError(pointer, "an email address is required")
     if len(text) > _LONGEST:
         raise InvalidInputError(pointer, "the address is too long")
+    if _OF_SEVERAL.search(_QUOTED.sub("", text)):
+        raise InvalidInputError(
+            pointer, "one address only, without a name; of more, each is an element of its own"
+        )
     if any(map(_is_invisible, text)):
         raise InvalidInputError(pointer, "the address holds a space or an invisible character")
     local, at, domain = text.rpartition("@")

@@ -130,12 +130,14 @@ class ConflictError(PostleaseError):
 class TokenError(PostleaseError):
     """A token cannot be redeemed.
 
-    code is one of `token-invalid`, `token-expired`, `token-superseded`, `token-used`.
+    code is one of `token-invalid`, `token-expired`, `token-superseded`, `token-used`. is_typed:
+    digits out of a mail stood for it.
     """
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, *, is_typed: bool = False) -> None:
         super().__init__(code)
         self.code = code
+        self.is_typed = is_typed
 
 
 class TokenKeyUnknownError(PostleaseError):

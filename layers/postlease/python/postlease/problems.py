@@ -28,6 +28,10 @@ _ASK_AGAIN = (
     "Ask for a new one with POST /v1/verifications/resend, for a password with POST"
     " /v1/password-resets."
 )
+_CODE_INVALID = (
+    "This code cannot be used: mistyped, too old, or tried too often. Ask for a new one with POST"
+    " /v1/verifications/resend."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,8 @@ def explain(error: Exception) -> Problem:
             return _at(_INPUT.get(type(error), INVALID_FIELD), error)
         case LimitError():
             return replace(TOO_MANY_REQUESTS, headers={"retry-after": str(error.seconds)})
+        case TokenError(is_typed=True):
+            return replace(_TOKENS[error.code], detail=_CODE_INVALID)
         case TokenError():
             return _TOKENS[error.code]
         case ConflictError():

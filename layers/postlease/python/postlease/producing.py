@@ -6,6 +6,7 @@ For code that shares the layer. Nothing here reads a setting, opens a connection
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from postlease import addresses, outbox
@@ -13,7 +14,6 @@ from postlease.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
     from uuid import UUID
 
     import psycopg
@@ -64,6 +64,8 @@ def enqueue(  # noqa: PLR0913 - one for each of the contract's
     """
     names: dict[str, str] = {}
     for pointer, moment in (("/send_at", send_at), ("/expires_at", expires_at)):
+        if moment is not None and not isinstance(moment, datetime):
+            raise InvalidInputError(pointer, "a moment is a datetime")
         if moment is not None and moment.tzinfo is None:
             raise InvalidInputError(pointer, "a moment needs a time zone")
     return outbox.enqueue(

@@ -78,10 +78,11 @@ def check_depth(beginning: bytes) -> None:
 
 def child(pointer: str, name: str) -> str:
     """The JSON pointer (RFC 6901) of a member or element below pointer."""
-    return f"{pointer}/{_shown(name).replace('~', '~0').replace('/', '~1')}"
+    return f"{pointer}/{shown(name).replace('~', '~0').replace('/', '~1')}"
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
+    """name, or `...` where it could be an address or a token."""
     return name if _NAME.fullmatch(name) else _NOT_SHOWN
 
 
@@ -112,7 +113,7 @@ def _check(value: Any) -> None:
         pointer, depth, current = stack.pop()
         if isinstance(current, _Doubled):
             place = child(pointer, current.name)
-            _refuse(place, f"the member {json.dumps(_shown(current.name))} stands twice")
+            _refuse(place, f"the member {json.dumps(shown(current.name))} stands twice")
         if isinstance(current, _BadNumber):
             _refuse(pointer, "the number is not finite or does not fit into 64 bits")
         if isinstance(current, str):

@@ -84,7 +84,7 @@ def try_code(database: Database, *, email: str, code: str) -> Verified:
     """
     address = addresses.parse(email, pointer="/email")
     if not settings().verify_codes:
-        raise TokenError("token-invalid")
+        raise TokenError("token-invalid", is_typed=True)
     pepper = ground.pepper()
     ring = ground.key_ring()
     mailbox = mailboxes.mailbox(pepper, "verification", address.canonical)
@@ -97,7 +97,7 @@ def try_code(database: Database, *, email: str, code: str) -> Verified:
             verified = _try(connection, ring, mailbox, typed)
     # Only now: an error within would undo the counts.
     if verified is None:
-        raise TokenError("token-invalid")
+        raise TokenError("token-invalid", is_typed=True)
     return verified
 
 

@@ -183,4 +183,6 @@ def _read_checksum(one: Wanted, version: str) -> bytes:
 
 def _no_such(one: Wanted) -> InvalidInputError:
     """The same for what is missing and what is somebody else's: a refusal tells nothing of it."""
-    return InvalidInputError(f"{one.pointer}/storage_ref", "names no attachment that may be sent")
+    return InvalidInputError(
+        f"{one.pointer}/storage_ref", "nothing was uploaded there, or it is not yours"
+    )

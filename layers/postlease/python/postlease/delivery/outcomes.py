@@ -46,6 +46,9 @@ QUOTA_DELAY = timedelta(minutes=30)
 
 _THROTTLED_OFTEN = 4
 
+_TELLABLE = frozenset({"parameter_missing", "render_error"})
+"""Their details name files, lines and variables of the template; others name members of a value."""
+
 
 def judge(outcome: Outcome, closing: Closing | None) -> Outcome:
     """What outcome says of its message, knowing how it closed the provider's gate, if it did.
@@ -124,7 +127,8 @@ def unprepared(message: ClaimedMessage, error: Exception, *, chance: float) -> S
     """
     match error:
         case TemplateError():
-            return failed(message.claim, "render_error", outcome="render_error", code=error.code)
+            ended = failed(message.claim, "render_error", outcome="render_error", code=error.code)
+            return replace(ended, detail=error.detail) if error.code in _TELLABLE else ended
         case AttachmentError():
             return failed(message.claim, error.code, outcome=error.code)
         case InvalidInputError() | SenderNotAllowedError() | FilenameForbiddenError():

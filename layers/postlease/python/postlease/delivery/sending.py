@@ -210,6 +210,7 @@ class Sender:
         accepted = settlement.status == "sent"
         fields = {
             "code": settlement.code,
+            "detail": settlement.detail,
             "failure_reason": settlement.failure_reason,
             "provider_message_id": settlement.provider_message_id,
         }

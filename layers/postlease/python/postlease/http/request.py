@@ -75,7 +75,7 @@ class Request:
         found: dict[str, str] = {}
         for name, value in _pairs(self.query, place="query"):
             if name not in known:
-                raise MalformedInputError("query", "holds a parameter that is not known")
+                raise MalformedInputError(_told(name), "this parameter is not known")
             if name in found:
                 raise MalformedInputError(name, "stands twice")
             found[name] = value
@@ -154,6 +154,14 @@ def read(event: Mapping[str, Any]) -> Request:
         client=str((context.get("http") or {}).get("sourceIp") or ""),
         principal=_principal((context.get("authorizer") or {}).get("iam") or {}),
     )
+
+
+def _told(name: str) -> str:
+    """A parameter's name, or `query`: for what could be an address or a token, and for what would
+    read as a place in the body.
+    """
+    is_plain = name != "" and name[0] != "/" and strict_json.shown(name) == name
+    return name if is_plain else "query"
 
 
 def _principal(identity: Mapping[str, Any]) -> str | None:
@@ -249,6 +257,8 @@ def _pairs(text: str, *, place: str) -> list[tuple[str, str]]:
 def _content(request: Request, most: int) -> bytes:
     """The body's bytes. The gateway encodes what it does not know to be text as base64."""
     if not request.body:
+        if _media_type(request) == FORM:
+            return b""  # a form without a field
         raise MalformedInputError("", "a JSON body is required")
     # Whatever stands for more than twice the limit is too much, in base64 too.
     beginning = request.body[: most * 2]

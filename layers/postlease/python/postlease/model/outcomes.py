@@ -75,7 +75,8 @@ class Settlement:
 
     outcome is the word for the attempt's entry (`accepted`, `rejected`, ..., `handed_back`,
     `render_error`); delay is how long a pending message waits. refunded: the claim was not the
-    message's fault and does not count. closed_gate: its answer closed the provider's gate.
+    message's fault and does not count. closed_gate: its answer closed the provider's gate. detail
+    is for the log alone: what is wrong, without any value.
     """
 
     claim: Claim
@@ -88,3 +89,4 @@ class Settlement:
     delay: timedelta | None = None
     refunded: bool = False
     closed_gate: bool = False
+    detail: str | None = None

@@ -10,7 +10,7 @@ from postlease import mime
 from postlease.errors import TemplateError
 from postlease.model import RenderedMail
 from postlease.rendering.folders import DECLARATION, FALLBACK_LOCALE, FILES, Folders
-from postlease.rendering.sources import NotALinkError, NotATextError, Sources
+from postlease.rendering.sources import NotALinkError, NotATextError, NotFitError, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,8 +142,10 @@ class Templates:
         place = f"{inner}, line {line}" if line else file
         trees = self.sources.trees(file)
         pointer = ""
+        if isinstance(error, NotFitError):
+            pointer = telling.parameter(error, came_by, trees, values)
         if isinstance(error, NotATextError):
-            pointer, reason = telling.not_a_text(error, came_by, trees, values)
+            reason = telling.not_a_text(error)
         elif isinstance(error, NotALinkError):
             reason = "a link is not an http or https URL"
         elif name := telling.undefined(error, inner, line, trees):

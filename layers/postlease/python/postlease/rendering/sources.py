@@ -27,16 +27,20 @@ _GIVEN = frozenset({"locale", "direction"})
 _WEB_LINK = re.compile(r"https?://[^\s<>\"\\/?#@]+([/?#][^\s<>\"\\]*)?")
 
 
-class NotALinkError(ValueError):
-    """What was to stand in an href is no http or https URL."""
-
-
-class NotATextError(ValueError):
-    """What was to be shown is no text and no number. value is for comparing, never to tell."""
+class NotFitError(ValueError):
+    """What a template cannot take. value is for comparing, never to tell."""
 
     def __init__(self, value: object) -> None:
         super().__init__()
         self.value = value
+
+
+class NotALinkError(NotFitError):
+    """What was to stand in an href is no http or https URL."""
+
+
+class NotATextError(NotFitError):
+    """What was to be shown is no text and no number."""
 
 
 class Facts(NamedTuple):
@@ -166,7 +170,7 @@ def _web_link(value: object) -> str:
     else:
         invisible = any(unicodedata.category(c).startswith("C") for c in text)
     if invisible or not _WEB_LINK.fullmatch(text):
-        raise NotALinkError
+        raise NotALinkError(value)
     return text
 
 

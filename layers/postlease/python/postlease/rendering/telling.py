@@ -13,7 +13,7 @@ from postlease.rendering import declared
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from postlease.rendering.sources import NotATextError, Sources
+    from postlease.rendering.sources import NotATextError, NotFitError, Sources
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined|.* has no (?:attribute|element) '(\w+)'", re.DOTALL)
 _KINDS = ((type(None), "null"), (bool, "true or false"), (list, "a list"), (dict, "an object"))
@@ -47,15 +47,23 @@ def undefined(
     return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
-def not_a_text(
-    error: NotATextError,
+def not_a_text(error: NotATextError) -> str:
+    """A sentence."""
+    kind = next((word for kind, word in _KINDS if isinstance(error.value, kind)), "this")
+    return f"{kind} is nothing to show as text"
+
+
+def parameter(
+    error: NotFitError,
     came_by: list[tuple[str, int]],
     trees: Mapping[str, nodes.Template],
     parameters: Mapping[str, Any],
-) -> tuple[str, str]:
-    """The pointer of the parameter that is no text, empty where it is not certain; a sentence."""
+) -> str:
+    """The pointer of the parameter that does not fit, empty where it is not certain."""
     pointers = declared.pointers(parameters, error.value)
-    if len(pointers) > 1:
+    # Python has each text of less than two characters once, wherever it came from.
+    is_shared = isinstance(error.value, str) and len(error.value) < 2
+    if len(pointers) > 1 or is_shared:
         names = {
             node.name
             for file, line in came_by
@@ -64,8 +72,7 @@ def not_a_text(
             if node.lineno == line
         }
         pointers = [pointer for pointer in pointers if pointer.split("/")[2] in names]
-    kind = next((word for kind, word in _KINDS if isinstance(error.value, kind)), "this")
-    return pointers[0] if len(pointers) == 1 else "", f"{kind} is nothing to show as text"
+    return pointers[0] if len(pointers) == 1 else ""
 
 
 def _written(node: nodes.Node) -> str | None:

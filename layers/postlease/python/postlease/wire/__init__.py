@@ -53,7 +53,6 @@ EMAIL = Member(
     text(
         "one address: its local part in ASCII, its domain in letters of any script",
         format="email",
-        minLength=5,
         maxLength=320,
         examples=["ada@example.com"],
     ),
