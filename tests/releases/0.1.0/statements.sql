@@ -407,31 +407,39 @@ SELECT pg_advisory_unlock(%(key)s)
 --- outbox.authorize
 -- outbox.authorize
 WITH held AS MATERIALIZED (
-    SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
-           cardinality(m.to_addresses) AS to_count,
-           -- The account that a note tells of was closed, or has another address. Not an EXISTS,
-           -- which the planner may answer by reading all users.
-           m.priority = 0 AND m.template = 'account_exists' AND (
-               SELECT u.id FROM postlease.users AS u
-               WHERE u.email_canonical = lower(m.to_addresses[1] COLLATE "C") COLLATE "default"
-           ) IS NULL AS is_baseless,
-           -- An outcome that nobody learned may be asked for again under its key, or not at all.
-           m.keyed_since IS NOT NULL AND (
-               NOT %(keeps_keys)s OR m.provider <> %(provider)s
-               OR m.keyed_since <= now() - %(key_lifetime)s::interval) AS key_is_lost,
-           m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat,
-           m.attempt_count - m.refunded_count > coalesce(m.max_attempts, %(max_attempts)s)
-               AS is_used_up,
-           -- Twice it took too long before: the third time it is the message's own doing.
-           m.attempts->-1->>'outcome' = 'no_room' AND m.attempts->-2->>'outcome' = 'no_room'
-               AS is_slow
-    FROM postlease.email_messages AS m
-    WHERE m.id = ANY (%(ids)s::uuid[])
-      AND m.status = 'sending'
-      AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]
-      AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]
-    ORDER BY m.id
-    FOR NO KEY UPDATE
+    SELECT h.*
+    FROM (
+        SELECT * FROM unnest(%(ids)s::uuid[], %(owners)s::text[], %(attempts)s::integer[])
+            AS a (id, owner, attempt)
+        ORDER BY a.id
+    ) AS asked
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.token_id, m.priority, m.expires_at, m.lease_expires_at,
+               cardinality(m.to_addresses) AS to_count,
+               -- The account that a note tells of was closed, or has another address. Not an
+               -- EXISTS, which the planner may answer by reading all users.
+               m.priority = 0 AND m.template = 'account_exists' AND (
+                   SELECT u.id FROM postlease.users AS u
+                   WHERE u.email_canonical = lower(m.to_addresses[1] COLLATE "C") COLLATE "default"
+               ) IS NULL AS is_baseless,
+               -- An outcome that nobody learned may be asked for again under its key, or not at
+               -- all.
+               m.keyed_since IS NOT NULL AND (
+                   NOT %(keeps_keys)s OR m.provider <> %(provider)s
+                   OR m.keyed_since <= now() - %(key_lifetime)s::interval) AS key_is_lost,
+               m.delivery = 'at_least_once' AND m.unknown_count = 0 AS may_repeat,
+               m.attempt_count - m.refunded_count > coalesce(m.max_attempts, %(max_attempts)s)
+                   AS is_used_up,
+               -- Twice it took too long before: the third time it is the message's own doing.
+               m.attempts->-1->>'outcome' = 'no_room' AND m.attempts->-2->>'outcome' = 'no_room'
+                   AS is_slow
+        FROM postlease.email_messages AS m
+        WHERE m.id = asked.id
+          AND m.status = 'sending'
+          AND m.lease_owner = asked.owner
+          AND m.attempt_count = asked.attempt
+        FOR NO KEY UPDATE
+    ) AS h
 ), struck AS (
     SELECT h.id, array_agg(a.digest) AS digests, count(*) FILTER (WHERE a.is_to) AS to_count
     FROM unnest(%(addressee_ids)s::uuid[], %(digests)s::bytea[], %(is_to)s::boolean[])
@@ -576,7 +584,8 @@ WITH due AS MATERIALIZED (
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters::text AS parameters,
        c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.recipient_names, c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        c.attempt_count - c.refunded_count AS counted_attempts,
@@ -627,7 +636,8 @@ WITH due AS MATERIALIZED (
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters::text AS parameters,
        c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.recipient_names, c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        c.attempt_count - c.refunded_count AS counted_attempts,
@@ -683,7 +693,8 @@ WITH due AS MATERIALIZED (
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
        c.template, c.locale, c.parameters::text AS parameters,
        c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       c.recipient_names, c.from_address, c.reply_to, c.tags, c.delivery, c.retry_count,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
        c.attempt_count - c.refunded_count AS counted_attempts,
@@ -810,6 +821,55 @@ WHERE m.finished_at IS NULL
 ORDER BY m.available_at, m.id
 LIMIT 1
 
+--- outbox.hold_many
+-- outbox.hold_many
+WITH wanted AS MATERIALIZED (
+    SELECT m.id, m.producer, m.cancel_scope
+FROM postlease.email_messages AS m
+WHERE m.id >= %(lowest_id)s
+  AND m.id < %(below)s
+  AND m.created_at >= %(created_from)s::timestamptz
+  AND m.created_at < %(created_before)s::timestamptz
+  AND (%(status)s::text IS NULL OR m.status = %(status)s)
+  AND (%(reason)s::text IS NULL OR m.failure_reason = %(reason)s)
+  AND (%(template)s::text IS NULL OR m.template = %(template)s)
+  AND m.status = 'failed'
+  AND m.redacted_at IS NULL
+  AND m.failure_reason <> 'superseded'
+  AND (m.expires_at IS NULL OR m.expires_at > now())
+  AND NOT EXISTS (
+      SELECT FROM postlease.verification_tokens AS t
+      WHERE t.id = m.token_id
+        AND (t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL
+             OR t.expires_at <= now() + %(token_life_left)s::interval))
+  AND NOT (EXISTS (
+      SELECT FROM postlease.email_messages AS n
+      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
+        AND n.finished_at IS NULL) OR EXISTS (
+      SELECT FROM postlease.email_messages AS n
+      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
+        AND n.finished_at IS NOT NULL AND n.failure_reason IS DISTINCT FROM 'superseded'))
+ORDER BY m.id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE
+), held AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock(l.key)
+    FROM (
+        SELECT DISTINCT
+            hashtextextended(jsonb_build_array(w.producer, w.cancel_scope)::text, 0) AS key
+        FROM wanted AS w
+        WHERE w.cancel_scope IS NOT NULL
+        ORDER BY key) AS l
+)
+SELECT w.id FROM wanted AS w WHERE (SELECT count(*) FROM held) >= 0
+
+--- outbox.hold_scope
+-- outbox.hold_scope
+SELECT pg_advisory_xact_lock(
+    hashtextextended(jsonb_build_array(m.producer, m.cancel_scope)::text, 0))
+FROM postlease.email_messages AS m
+WHERE m.id = %(id)s AND m.cancel_scope IS NOT NULL
+
 --- outbox.purge
 -- outbox.purge
 WITH old AS MATERIALIZED (
@@ -921,34 +981,40 @@ RETURNING m.status
 --- outbox.record
 -- outbox.record
 WITH held AS MATERIALIZED (
-    SELECT m.id, array_position(%(ids)s::uuid[], m.id) AS place
-    FROM postlease.email_messages AS m
-    WHERE m.id = ANY (%(ids)s::uuid[])
-      AND m.status = 'sending'
-      AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]
-      AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]
-    ORDER BY m.id
-    FOR NO KEY UPDATE
+    SELECT told.*
+    FROM (
+        SELECT * FROM unnest(
+            %(ids)s::uuid[], %(owners)s::text[], %(attempts)s::integer[], %(statuses)s::text[],
+            %(reasons)s::text[], %(refunds)s::integer[], %(closings)s::boolean[],
+            %(outcomes)s::text[], %(codes)s::text[], %(provider_ids)s::text[], %(versions)s::text[],
+            %(delays)s::interval[])
+            AS t (id, owner, attempt, status, reason, refund, closing, outcome, code, provider_id,
+                  version, delay)
+        ORDER BY t.id
+    ) AS told
+    CROSS JOIN LATERAL (
+        SELECT FROM postlease.email_messages AS m
+        WHERE m.id = told.id
+          AND m.status = 'sending'
+          AND m.lease_owner = told.owner
+          AND m.attempt_count = told.attempt
+        FOR NO KEY UPDATE
+    ) AS locked
 )
 UPDATE postlease.email_messages AS m
-SET status = (%(statuses)s::text[])[h.place],
-    failure_reason = (%(reasons)s::text[])[h.place],
-    refunded_count = m.refunded_count + (%(refunds)s::integer[])[h.place],
-    attempts = postlease.attempts_with(
-        m, (%(outcomes)s::text[])[h.place], (%(codes)s::text[])[h.place],
-        (%(provider_ids)s::text[])[h.place], (%(refunds)s::integer[])[h.place] = 1),
-    available_at = CASE (%(statuses)s::text[])[h.place]
-        WHEN 'pending' THEN now() + (%(delays)s::interval[])[h.place] ELSE m.available_at END,
-    dispatched_at = CASE (%(statuses)s::text[])[h.place]
-        WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
-    provider_message_id = (%(provider_ids)s::text[])[h.place],
-    keyed_since = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN m.keyed_since END,
-    blocked_at = CASE WHEN (%(closings)s::boolean[])[h.place] THEN now() ELSE m.blocked_at END,
-    blocked_as = CASE WHEN (%(closings)s::boolean[])[h.place]
-        THEN m.provider || ' ' || (%(codes)s::text[])[h.place] ELSE m.blocked_as END,
-    template_version = coalesce((%(versions)s::text[])[h.place], m.template_version),
-    sent_at = CASE (%(statuses)s::text[])[h.place] WHEN 'sent' THEN now() END,
-    finished_at = CASE (%(statuses)s::text[])[h.place] WHEN 'pending' THEN NULL ELSE now() END,
+SET status = h.status,
+    failure_reason = h.reason,
+    refunded_count = m.refunded_count + h.refund,
+    attempts = postlease.attempts_with(m, h.outcome, h.code, h.provider_id, h.refund = 1),
+    available_at = CASE h.status WHEN 'pending' THEN now() + h.delay ELSE m.available_at END,
+    dispatched_at = CASE h.status WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
+    provider_message_id = h.provider_id,
+    keyed_since = CASE h.status WHEN 'pending' THEN m.keyed_since END,
+    blocked_at = CASE WHEN h.closing THEN now() ELSE m.blocked_at END,
+    blocked_as = CASE WHEN h.closing THEN m.provider || ' ' || h.code ELSE m.blocked_as END,
+    template_version = coalesce(h.version, m.template_version),
+    sent_at = CASE h.status WHEN 'sent' THEN now() END,
+    finished_at = CASE h.status WHEN 'pending' THEN NULL ELSE now() END,
     lease_owner = NULL,
     claimed_at = NULL,
     lease_expires_at = NULL
@@ -1073,36 +1139,6 @@ SELECT held.word FROM held
 
 --- outbox.retry_many
 -- outbox.retry_many
-WITH held AS MATERIALIZED (
-    SELECT m.id
-FROM postlease.email_messages AS m
-WHERE m.id >= %(lowest_id)s
-  AND m.id < %(below)s
-  AND m.created_at >= %(created_from)s::timestamptz
-  AND m.created_at < %(created_before)s::timestamptz
-  AND (%(status)s::text IS NULL OR m.status = %(status)s)
-  AND (%(reason)s::text IS NULL OR m.failure_reason = %(reason)s)
-  AND (%(template)s::text IS NULL OR m.template = %(template)s)
-  AND m.status = 'failed'
-  AND m.redacted_at IS NULL
-  AND m.failure_reason <> 'superseded'
-  AND (m.expires_at IS NULL OR m.expires_at > now())
-  AND NOT EXISTS (
-      SELECT FROM postlease.verification_tokens AS t
-      WHERE t.id = m.token_id
-        AND (t.superseded_at IS NOT NULL OR t.redeemed_at IS NOT NULL
-             OR t.expires_at <= now() + %(token_life_left)s::interval))
-  AND NOT (EXISTS (
-      SELECT FROM postlease.email_messages AS n
-      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
-        AND n.finished_at IS NULL) OR EXISTS (
-      SELECT FROM postlease.email_messages AS n
-      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
-        AND n.finished_at IS NOT NULL AND n.failure_reason IS DISTINCT FROM 'superseded'))
-ORDER BY m.id
-    LIMIT %(limit)s
-    FOR NO KEY UPDATE
-)
 UPDATE postlease.email_messages AS m
     SET status = 'pending',
         failure_reason = NULL,
@@ -1116,8 +1152,15 @@ UPDATE postlease.email_messages AS m
         dispatched_at = NULL,
         available_at = now(),
         finished_at = NULL
-FROM held
-WHERE m.id = held.id
+WHERE m.id = ANY (%(ids)s::uuid[])
+  AND m.status = 'failed'
+  AND NOT (EXISTS (
+      SELECT FROM postlease.email_messages AS n
+      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
+        AND n.finished_at IS NULL) OR EXISTS (
+      SELECT FROM postlease.email_messages AS n
+      WHERE n.producer = m.producer AND n.cancel_scope = m.cancel_scope AND n.id > m.id
+        AND n.finished_at IS NOT NULL AND n.failure_reason IS DISTINCT FROM 'superseded'))
 
 --- outbox.search
 -- outbox.search
