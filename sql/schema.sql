@@ -892,9 +892,16 @@ CREATE TABLE postlease.provider_gates (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     accepted_at timestamp with time zone,
     throttled_by uuid,
+    is_paused boolean DEFAULT false NOT NULL,
+    ruled_at timestamp with time zone,
+    ruled_by text,
+    ruled_because text,
     CONSTRAINT provider_gates_closed_whole CHECK ((num_nonnulls(closed_at, close_reason, probe_at) = ANY (ARRAY[0, 3]))),
     CONSTRAINT provider_gates_failures CHECK ((failures_in_a_row >= 0)),
-    CONSTRAINT provider_gates_rate CHECK (((num_nonnulls(limit_per_second, rate_per_second) = ANY (ARRAY[0, 2])) AND (rate_per_second > (0)::double precision) AND (rate_per_second <= limit_per_second)))
+    CONSTRAINT provider_gates_paused_whole CHECK (((NOT is_paused) OR ((closed_at IS NOT NULL) AND (probe_at = 'infinity'::timestamp with time zone) AND (ruled_at IS NOT NULL)))),
+    CONSTRAINT provider_gates_rate CHECK (((num_nonnulls(limit_per_second, rate_per_second) = ANY (ARRAY[0, 2])) AND (rate_per_second > (0)::double precision) AND (rate_per_second <= limit_per_second))),
+    CONSTRAINT provider_gates_reason_length CHECK (((char_length(ruled_because) >= 1) AND (char_length(ruled_because) <= 200))),
+    CONSTRAINT provider_gates_ruling_whole CHECK ((num_nonnulls(ruled_at, ruled_by, ruled_because) = ANY (ARRAY[0, 3])))
 )
 WITH (fillfactor='50');
 

@@ -1,4 +1,4 @@
-"""The API for signed callers: messages sent, found, mended; suppressions; resets; accounts."""
+"""The API for signed callers: messages, suppressions, gates, resets, accounts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from postlease import accounts, config, database, messages, problems
 from postlease.http import Answer, Request, Router
 from postlease.telemetry import logger
 from postlease.wire import accounts as on_accounts
+from postlease.wire import gates as on_gates
 from postlease.wire import messages as on_messages
 from postlease.wire import sending as on_sending
 from postlease.wire import suppressing as on_suppressions
@@ -163,6 +164,35 @@ def delete_suppression(request: Request) -> Answer:
         raise problems.ProblemError(problems.SUPPRESSION_UNKNOWN)
     _log("address no longer suppressed", request, suppression=_short(wire_id))
     return Answer(204)
+
+
+@routes.get("/v1/gates", on_gates.SEARCH)
+def gates(request: Request) -> Answer:
+    """Whether mail may leave, by each provider; why not, since when, by whose word."""
+    found = messages.gates(database.application())
+    _log("gates read", request)
+    return Answer(200, {"gates": found})
+
+
+@routes.get("/v1/gates/{provider}", on_gates.FIND)
+def find_gate(request: Request) -> Answer:
+    """One provider's gate."""
+    found = messages.find_gate(database.application(), request.path_parameters["provider"])
+    _log("gate read", request, provider=found["provider"])
+    return Answer(200, found)
+
+
+@routes.put("/v1/gates/{provider}", on_gates.RULE)
+def rule_gate(request: Request) -> Answer:
+    """No mail to this provider until somebody opens its gate; or mail to it at once."""
+    found = messages.rule_gate(
+        database.application(),
+        request.path_parameters["provider"],
+        request.document(),
+        principal=str(request.principal),
+    )
+    _log("gate ruled", request, provider=found["provider"], gate=found["state"])
+    return Answer(200, found)
 
 
 @routes.post("/v1/password-resets/redeem", on_accounts.REDEEM_RESET)

@@ -138,6 +138,9 @@ def test_a_batch_is_cancelled_one_by_one_and_an_operator_s_entry_holds_mail_back
         ("PUT", "/v1/suppressions", {"email": "ada@example.com"}),
         ("POST", "/v1/suppressions/lookup", {"email": "ada@example.com"}),
         ("DELETE", f"/v1/suppressions/{'0' * 64}", None),
+        ("GET", "/v1/gates", None),
+        ("GET", "/v1/gates/ses", None),
+        ("PUT", "/v1/gates/ses", {"state": "paused", "reason": "guessed"}),
     ],
 )
 def test_no_route_for_signed_callers_is_served_unsigned(

@@ -31,6 +31,7 @@ ENQUEUEING = "postlease.outbox.enqueueing"
 WATCHING = "postlease.outbox.watching"
 CLOSING = "postlease.gate.closing"
 PACING = "postlease.gate.pacing"
+RULING = "postlease.gate.ruling"
 OPERATING = "postlease.outbox.operating"
 RETRYING = "postlease.outbox.retrying"
 FINDING = "postlease.outbox.finding"
@@ -1086,6 +1087,52 @@ MUTANTS = [
             (
                 "AND (%(template)s::text IS NULL OR m.template = %(template)s)",
                 "test_messages_are_found_by_status_reason_and_template",
+            ),
+        )
+    ),
+    # the gate: an operator's word
+    *(
+        Mutant(module, statement, fragment, f"test_gate_ruling.{test}", replacement, arguments)
+        for module, statement, fragment, test, replacement, arguments in (
+            (
+                CLOSING,
+                "OPEN",
+                "  AND NOT g.is_paused\n",
+                "test_no_answer_opens_a_gate_that_an_operator_paused",
+                "",
+                {"answer": Accepted("p-1")},
+            ),
+            (
+                RULING,
+                "PAUSE",
+                "is_paused = true,",
+                "test_a_pause_outlasts_the_probe_that_was_under_way",
+                "",
+                {"was_closed": True},
+            ),
+            (
+                RULING,
+                "PAUSE",
+                "    closed_at = now(),\n",
+                "test_a_pause_closes_anew_what_was_closed",
+                "",
+                {},
+            ),
+            (
+                RULING,
+                "RELEASE",
+                "    failures_in_a_row = 0,\n",
+                "test_an_operator_opens_whatever_closed_the_gate",
+                "",
+                {"closed": "pause"},
+            ),
+            (
+                RULING,
+                "RELEASE",
+                "    pause = %(pause)s::interval,\n",
+                "test_an_opening_forgets_how_long_probes_waited",
+                "",
+                {},
             ),
         )
     ),

@@ -51,6 +51,9 @@ SIGNED = {
     "messages-suppress": ("PUT", "/v1/suppressions"),
     "messages-suppressions-lookup": ("POST", "/v1/suppressions/lookup"),
     "messages-suppression-delete": ("DELETE", "/v1/suppressions/{id}"),
+    "messages-gates": ("GET", "/v1/gates"),
+    "messages-gate": ("GET", "/v1/gates/{provider}"),
+    "messages-gate-rule": ("PUT", "/v1/gates/{provider}"),
     "messages-find": ("GET", "/v1/messages/{id}"),
     "messages-retry": ("POST", "/v1/messages/{id}/retry"),
     "messages-resolve": ("POST", "/v1/messages/{id}/resolve"),
@@ -69,6 +72,7 @@ WITH_BODY = {
     "messages-upload",
     "messages-suppress",
     "messages-suppressions-lookup",
+    "messages-gate-rule",
 }
 SCHEDULES = {f"{name}-schedule": name for name in ("sweep", "reaper", "retention")}
 FEEDBACK = (
@@ -171,8 +175,10 @@ def test_a_signed_sample_says_who_signed_it(name: str, route: tuple[str, str]) -
     identity = request.request_context.authorizer.iam
     assert identity.user_arn.startswith("arn:aws:sts::123456789012:assumed-role/support/")
     assert event["headers"]["authorization"].startswith("AWS4-HMAC-SHA256 Credential=")
-    assert ("pathParameters" in event) == ("{id}" in template)
-    if "pathParameters" in event:
+    assert ("pathParameters" in event) == ("{" in template)
+    if "{provider}" in template:
+        assert event["pathParameters"] == {"provider": "ses"}
+    elif "pathParameters" in event:
         named = event["pathParameters"]["id"]
         if "suppressions" in template:
             assert re.fullmatch("[0-9a-f]{64}", named)

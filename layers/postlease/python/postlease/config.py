@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
 
 from postlease.errors import ConfigurationError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from postlease.model import Purpose
+
+RetentionMode: TypeAlias = Literal["delete", "archive", "both"]
 
 LEASE_BOUNDS = (timedelta(seconds=30), timedelta(seconds=90))
 """Shorter, and a slow provider looks dead; longer, and a dead worker stalls its mail."""
@@ -30,9 +32,10 @@ A relay tells its own at send: this is what most of them are set to at most."""
 _LONGEST_NAME = 128
 _HIGHEST_LIMIT = 1_000_000
 _STAGES = ("local", "dev", "staging", "prod")
-_PROVIDERS = ("ses", "smtp", "resend")
+PROVIDERS = ("ses", "smtp", "resend")
 _SES_CLIENTS = ("signed", "boto3")
 _SWITCH = ("on", "off")
+_RETENTION_MODES = ("delete", "archive", "both")
 _SMTP_SECURITY = ("none", "starttls", "tls")
 # Links are made by appending to it: no login, query or fragment.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
@@ -144,6 +147,9 @@ class Settings:
     client_limit_per_hour: int | None
     idempotency_lifetime: timedelta
     retention: timedelta
+    retention_mode: RetentionMode
+    redact_after: timedelta
+    archived_for: timedelta
 
     @property
     def largest_mail(self) -> int:
@@ -181,6 +187,16 @@ class _Reader:
         if value not in allowed:
             raise ConfigurationError(f"{name} must be one of {', '.join(allowed)}")
         return value
+
+    def retention_mode(self, name: str) -> RetentionMode:
+        """What becomes of old messages."""
+        match self.choice(name, _RETENTION_MODES, "delete"):
+            case "archive":
+                return "archive"
+            case "both":
+                return "both"
+            case _:
+                return "delete"
 
     def number(self, name: str, default: int, *, low: int, high: int) -> int:
         text = self.optional(name)
@@ -296,7 +312,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     """The settings behind environment; ConfigurationError names the first variable at fault."""
     read = _Reader(environment)
     stage = read.choice("STAGE", _STAGES, "dev")
-    provider = read.choice("MAIL_PROVIDER", _PROVIDERS, "ses")
+    provider = read.choice("MAIL_PROVIDER", PROVIDERS, "ses")
     return Settings(
         stage=stage,
         database_secret_arn=read.text("DATABASE_SECRET_ARN"),
@@ -334,6 +350,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         client_limit_per_hour=read.limit("CLIENT_LIMIT_PER_HOUR", 300),
         idempotency_lifetime=read.seconds("IDEMPOTENCY_SECONDS", 86_400),
         retention=read.seconds("RETENTION_SECONDS", 90 * 86_400, high=86_400 * 3_650),
+        retention_mode=read.retention_mode("RETENTION_MODE"),
+        redact_after=read.seconds("REDACTION_SECONDS", 7 * 86_400, high=86_400 * 3_650),
+        archived_for=read.seconds("ARCHIVE_SECONDS", 86_400 * 3_650, high=86_400 * 36_500),
     )
 
 

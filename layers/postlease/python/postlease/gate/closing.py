@@ -63,6 +63,7 @@ SET closed_at = NULL,
     updated_at = now()
 FROM (SELECT now() - %(age)s::interval) AS c (began_at)
 WHERE g.provider = %(provider)s
+  AND NOT g.is_paused
   -- What was on its way when the gate was closed says nothing about the time since.
   AND (g.closed_at <= c.began_at
        OR g.closed_at IS NULL
@@ -172,7 +173,8 @@ def open_gate(
     """Let everybody pass, forget failures and pause, and commit; whether that changed anything.
 
     age is how long ago the call began whose answer says so: a gate that was closed since stays
-    closed. accepted: the call's mail was taken, which is remembered.
+    closed, and one that an operator paused stays so in any case. accepted: the call's mail was
+    taken, which is remembered.
     """
     parameters = {
         "provider": provider,

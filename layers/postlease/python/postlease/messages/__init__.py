@@ -6,11 +6,13 @@ uploading     a place for an attachment
 finding       what they may know of messages
 operating     what they may change of messages
 suppressing   the suppression list
+gating        the gates in front of the providers
 reading       ids, moments, cursors and numbers of requests
 ground        what all of them stand on
 """
 
 from postlease.messages.finding import find, recipients, search, stats
+from postlease.messages.gating import find_gate, gates, rule_gate
 from postlease.messages.operating import MOST_RETRIED, cancel, resolve, retry, retry_many
 from postlease.messages.sending import send, send_batch
 from postlease.messages.suppressing import delete as delete_suppression
@@ -24,12 +26,15 @@ __all__ = [
     "cancel",
     "delete_suppression",
     "find",
+    "find_gate",
+    "gates",
     "look_up_suppressions",
     "put_suppression",
     "recipients",
     "resolve",
     "retry",
     "retry_many",
+    "rule_gate",
     "search",
     "search_suppressions",
     "send",

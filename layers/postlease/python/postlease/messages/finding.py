@@ -16,6 +16,7 @@ from postlease.model import event_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from uuid import UUID
 
     from postlease.database import Connection, Database
@@ -82,13 +83,33 @@ def detailed(connection: Connection, message_id: UUID) -> dict[str, Any] | None:
             {name: one[name] for name in ("position", "content_type", "size")}
             for one in state.attachments
         ],
+        "max_attempts": state.max_attempts,
+        "template_version": state.template_version,
+        "redacted_at": _text(state.redacted_at),
+        "claim": _claim(state) if state.lease_owner is not None else None,
         "attempts": attempts,
     }
 
 
+def _claim(state: MessageState) -> dict[str, Any]:
+    """The claim that has not ended yet, by the names of an attempt."""
+    return {
+        "attempt": state.attempt_count,
+        "owner": state.lease_owner,
+        "claimed_at": _text(state.claimed_at),
+        "lease_expires_at": _text(state.lease_expires_at),
+        "dispatched_at": _text(state.dispatched_at),
+        "provider": state.provider,
+    }
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
 def _shown(state: MessageState) -> dict[str, Any]:
     times = {
-        name: None if value is None else value.isoformat()
+        name: _text(value)
         for name, value in (
             ("created_at", state.created_at),
             ("available_at", state.available_at),

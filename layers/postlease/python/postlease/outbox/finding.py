@@ -65,7 +65,9 @@ SEARCH_UNFINISHED: LiteralString = (
 
 _FIND: LiteralString = """-- outbox.find
 """
-_IN_FULL: LiteralString = """, m.attempts, m.tags, m.cancel_scope, m.from_address, m.reply_to,
+_IN_FULL: LiteralString = """, m.attempts, m.lease_owner, m.claimed_at, m.dispatched_at,
+       m.max_attempts, m.template_version, m.redacted_at,
+       m.tags, m.cancel_scope, m.from_address, m.reply_to,
        m.recipient_names,
        coalesce((
            SELECT jsonb_agg(jsonb_build_object(
@@ -139,6 +141,12 @@ class MessageState:
     cc_addresses: list[str] = field(repr=False)
     bcc_addresses: list[str] = field(repr=False)
     attempts: list[dict[str, Any]] = field(default_factory=list)
+    lease_owner: str | None = None
+    claimed_at: datetime | None = None
+    dispatched_at: datetime | None = None
+    max_attempts: int | None = None
+    template_version: str | None = None
+    redacted_at: datetime | None = None
     tags: dict[str, str] = field(default_factory=dict)
     cancel_scope: str | None = None
     from_address: str | None = field(default=None, repr=False)

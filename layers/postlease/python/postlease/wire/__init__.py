@@ -3,6 +3,7 @@
 messages      those that find, retry, resolve, cancel and count messages
 sending       those that ask for messages and attachments
 suppressing   those of the suppression list
+gates         those of the gates in front of the providers
 """
 
 from __future__ import annotations

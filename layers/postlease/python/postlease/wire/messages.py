@@ -20,6 +20,7 @@ from postlease.operations import (
     mapped,
     number,
     optional,
+    schema_of,
     text,
 )
 from postlease.wire import EVENT_ID, HEX, MOMENT, ULID, stated_moment
@@ -71,6 +72,14 @@ _ATTEMPT: dict[str, Shape] = {
     "provider_message_id": text().or_null(),
     "refunded": flag(),
 }
+_CLAIM: dict[str, Shape] = {
+    "attempt": number("the claim that has not ended yet", minimum=1),
+    "owner": text("one claim's"),
+    "claimed_at": MOMENT,
+    "lease_expires_at": MOMENT,
+    "dispatched_at": MOMENT.or_null(),
+    "provider": text().or_null(),
+}
 _ATTACHMENT: dict[str, Shape] = {
     "position": number(minimum=0),
     "content_type": text(),
@@ -85,6 +94,12 @@ MESSAGE_IN_FULL: dict[str, Shape] = {
     "tags": mapped(text()),
     "cancel_scope": text().or_null(),
     "attachments": listed(_ATTACHMENT, "their names are told with the recipients"),
+    "max_attempts": number(
+        "counted attempts that it may have; null: as many as the deployment says", minimum=1
+    ).or_null(),
+    "template_version": text("of the template, when it was sent").or_null(),
+    "redacted_at": MOMENT.or_null(),
+    "claim": Value({"oneOf": [schema_of(_CLAIM), {"type": "null"}]}),
     "attempts": listed(_ATTEMPT, "its ended claims, the oldest first"),
 }
 
