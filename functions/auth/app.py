@@ -57,7 +57,7 @@ def sign_up(request: Request) -> Answer:
         locale=fields.get("locale"),
         idempotency_key=request.header("idempotency-key"),
     )
-    logger.info("sign-up accepted", event_id=answer.event_id, user_id=str(answer.user_id))
+    _log("sign-up accepted", request, event_id=answer.event_id, user_id=str(answer.user_id))
     return Answer(
         202,
         {
@@ -100,7 +100,7 @@ def verify(request: Request) -> Answer:
         )
     else:
         verified = verifying.verify(database.application(), token=fields["token"])
-    logger.info("address verified", user_id=str(verified.user_id))
+    _log("address verified", request, user_id=str(verified.user_id))
     return Answer(
         200,
         {
@@ -122,7 +122,8 @@ def verify(request: Request) -> Answer:
 def resend(request: Request) -> Answer:
     """The mail again; the answer does not tell whether there is an account."""
     email = request.fields()["email"]
-    signing_up.resend_verification(database.application(), email=email)
+    event = signing_up.resend_verification(database.application(), email=email)
+    _log("resend accepted", request, event_id=event)
     return Answer(202, {"status": "accepted"})
 
 
@@ -139,7 +140,8 @@ def request_reset(request: Request) -> Answer:
     if config.settings().reset_url is None:
         raise problems.ProblemError(problems.NOT_FOUND)
     email = request.fields()["email"]
-    accounts.request_reset(database.application(), email=email)
+    event = accounts.request_reset(database.application(), email=email)
+    _log("reset accepted", request, event_id=event)
     return Answer(202, {"status": "accepted"})
 
 
@@ -179,6 +181,13 @@ def event_status(request: Request) -> Answer:
             **{name: time and time.isoformat() for name, time in times.items()},
         },
     )
+
+
+def _log(text: str, request: Request, **ids: str) -> None:
+    """One line for what a request did: it leads from the request to its mail, and so to the call
+    of the provider that names the same event.
+    """
+    logger.info(text, extra={"correlation_id": request.correlation_id, **ids})
 
 
 def _onward(request: Request) -> str | None:
@@ -256,7 +265,7 @@ def verify_form(request: Request) -> Answer:
     else:
         token = pages.token_in(fields["link"])
         verified = verifying.verify(database.application(), token=token)
-    logger.info("address verified", user_id=str(verified.user_id))
+    _log("address verified", request, user_id=str(verified.user_id))
     onward = _onward(request)
     page = pages.verified(request.header("accept-language"), onward=onward)
     return _show(page, 303, location=onward) if onward else _show(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from postlease import database, outbox, providers, telemetry
+from postlease import database, gate, outbox, providers, telemetry
 from postlease.config import settings
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             if batch.total < BATCH:
                 break
     backlog = outbox.backlog(connection)
+    # Once more than the sweep tells it: it may be the sweep that has stopped.
+    paused = gate.look(connection, PROVIDER.name).closed
     telemetry.emit(
         backlog.counts()
         | {
@@ -61,6 +63,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             "UnknownSettled": done["unknown"].total,
             "Expired": done["late"].failed,
             "Failed": sum(reaped.failed for reaped in done.values()),
+            "FailedWorkerLost": done["undispatched"].failed,
+            "FailedUnknown": done["unknown"].failed,
+            "GatePaused": int(paused),
+            "ReaperHeartbeat": 1,
         },
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
     )

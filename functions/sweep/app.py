@@ -35,7 +35,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     backlog = outbox.backlog(connection)
     paused = gate.look(connection, SETTINGS.mail_provider).closed
     telemetry.emit(
-        tally.metrics() | backlog.counts() | {"GatePaused": int(paused)},
+        tally.metrics() | backlog.counts() | {"GatePaused": int(paused), "SweepHeartbeat": 1},
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
         milliseconds=tally.distributions(),
     )

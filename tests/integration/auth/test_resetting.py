@@ -310,9 +310,8 @@ def test_parallel_requests_for_one_reset_mail_once(
     """RSD-01."""
     signed_up(ADDRESS)
     processes = [open_database() for _ in range(20)]
-    assert together(20, lambda n: accounts.request_reset(processes[n], email=ADDRESS)) == (
-        [None] * 20
-    )
+    told = together(20, lambda n: accounts.request_reset(processes[n], email=ADDRESS))
+    assert len(set(told)) == 1
     assert [m["template"] for m in world.rows(MESSAGES)] == ["verify_email", "reset_password"]
 
 

@@ -85,6 +85,7 @@ def test_each_event_is_taken_by_itself_and_counted(
         "EventsIgnored": 2,
         "EventsFailed": 0,
         "Bounces": 1,
+        "HardBounces": 1,
         "Complaints": 1,
         "Suppressions": 2,
     }

@@ -25,12 +25,16 @@ Word: TypeAlias = Literal["ignored", "noted", "status"]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one event did. suppressed counts the entries of the list that it changed."""
+    """What one event did. suppressed counts the entries of the list that it changed.
+
+    bounced_hard: for good, which is what providers judge a sender by.
+    """
 
     word: Word
     settled: bool = False
     suppressed: int = 0
     bounced: bool = False
+    bounced_hard: bool = False
     complained: bool = False
 
 
@@ -79,6 +83,7 @@ def _note(settings: Settings, database: Database, event: MailEvent) -> Taken:
         settled=settled,
         suppressed=_keep_list(settings, database, event) if event.addresses else 0,
         bounced=event.kind == "Bounce",
+        bounced_hard=event.kind == "Bounce" and event.effect == "hard",
         complained=event.kind == "Complaint",
     )
     logger.info(

@@ -19,6 +19,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit
 
+from postlease.config import platform_variable
 from postlease.model import event_id
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
 
     from postlease.model import ClaimedMessage
 
-_SERVICE = "postlease"
+_SERVICE = platform_variable("POWERTOOLS_SERVICE_NAME") or "postlease"
+"""The stack's name, on every line and the one dimension of every metric: stacks that share an
+account must not share alarms."""
+
+_NAMESPACE = platform_variable("POWERTOOLS_METRICS_NAMESPACE") or "Postlease"
 
 
 class _Lines(LambdaPowertoolsFormatter):
@@ -86,7 +91,7 @@ _quoted = json.encoder.encode_basestring
 
 _lines = _Lines(use_rfc3339=True)
 logger = Logger(service=_SERVICE, logger_formatter=_lines)
-metrics = Metrics(namespace="Postlease", service=_SERVICE)
+metrics = Metrics(namespace=_NAMESPACE, service=_SERVICE)
 
 _plain_logger = logging.getLogger(_SERVICE)
 """The same logger, without what Powertools does around each call."""

@@ -14,6 +14,7 @@ from uuid import uuid4
 from postlease import addresses, doorbell
 from postlease.accounts import ground, mailboxes
 from postlease.accounts.issuing import LockedUser
+from postlease.model import event_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,10 +53,12 @@ def ask(
     email: str,
     flow: Flow,
     enqueue: Callable[[Connection, tokens.KeyRing, LockedUser], Enqueued],
-) -> None:
+) -> str:
     """Let enqueue ask for the account's mail, unless a limit holds; commits, then rings.
 
-    Raises InvalidInputError (`/email`), UnavailableError.
+    Answers the event that the request is about, for logs alone: of an address that nobody knows it
+    is one that does not exist, and who asked must not be told. Raises InvalidInputError
+    (`/email`), UnavailableError.
     """
     address = addresses.parse(email, pointer="/email")
     mailbox = mailboxes.mailbox(ground.pepper(), flow, address.canonical)
@@ -64,7 +67,9 @@ def ask(
         held = mailboxes.held(connection, mailbox)
         mail, stands = _work(connection, ring, address, enqueue, held)
         mailboxes.note(connection, mailbox, mail.id if stands else None, replaces=mail.replaces)
-    doorbell.ring([mail.id if stands else held.new or mail.id])
+    about = mail.id if stands else held.new or mail.id
+    doorbell.ring([about])
+    return event_id(about)
 
 
 def _work(

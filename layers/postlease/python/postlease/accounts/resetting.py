@@ -33,13 +33,13 @@ class Redeemed:
     replayed: bool = False
 
 
-def request_reset(database: Database, *, email: str) -> None:
+def request_reset(database: Database, *, email: str) -> str:
     """Mail a link for a new password if there is an account and no limit; commits, then rings.
 
-    Nothing tells which it was. Whether the address is verified makes no difference. Raises
-    InvalidInputError (`/email`), UnavailableError.
+    Nothing tells which it was. Whether the address is verified makes no difference. Answers the
+    event for logs alone, as `ask` does. Raises InvalidInputError (`/email`), UnavailableError.
     """
-    ask(database, email=email, flow="reset", enqueue=enqueue_reset)
+    return ask(database, email=email, flow="reset", enqueue=enqueue_reset)
 
 
 def redeem_reset(

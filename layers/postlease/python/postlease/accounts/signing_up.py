@@ -81,14 +81,14 @@ def sign_up(
     return answer
 
 
-def resend_verification(database: Database, *, email: str) -> None:
+def resend_verification(database: Database, *, email: str) -> str:
     """Send the mail again if there is an account and no limit; commits, then rings.
 
     Nothing tells which it was: an unknown address has the same limits, and costs the same work. A
-    verified account gets a note that it exists. Raises InvalidInputError (`/email`),
-    UnavailableError.
+    verified account gets a note that it exists. Answers the event for logs alone, as `ask` does.
+    Raises InvalidInputError (`/email`), UnavailableError.
     """
-    ask(database, email=email, flow="verification", enqueue=enqueue_verification)
+    return ask(database, email=email, flow="verification", enqueue=enqueue_verification)
 
 
 def _sign_up(

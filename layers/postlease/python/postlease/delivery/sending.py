@@ -225,7 +225,7 @@ class Sender:
             return
         self._log(settlement.outcome, message, fields)
         if settlement.status != "pending":
-            self._tally.count(settlement.status)
+            self._tally.end(settlement.status, settlement.failure_reason)
         if accepted:
             self._tally.time_latency(deadline.milliseconds_waited(message))
 

@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from postlease.model import FailureReason, Status
+
+_PROMISED_MILLISECONDS = 10_000.0
+"""Mail is to be with the provider so soon after it is due."""
+
+_UNPREPARED = ("render_error", "attachment_missing", "attachment_changed")
+_GONE_WRONG = ("rejected", "deferred", "unreachable", "blocked", "unknown", *_UNPREPARED)
+_TRIED = ("accepted", "accepted_unrecorded", "throttled", *_GONE_WRONG)
+
 
 @dataclass(slots=True)
 class Tally:
@@ -18,7 +27,8 @@ class Tally:
     Words: `claimed`; the outcome of each attempt (`accepted`, `rejected`, `deferred`,
     `unreachable`, `throttled`, `blocked`, `unknown`, `render_error`, ...); verdicts other than go
     (`expired`, `superseded`, `suppressed`, `no_room`); `handed_back`, `lease_lost`,
-    `accepted_unrecorded`, `unexpected`; `gate_closed`; and the resulting `sent` and `failed`.
+    `accepted_unrecorded`, `unexpected`; `gate_closed`; and the resulting `sent`, `failed` and
+    `attempts_exhausted`.
 
     wait_milliseconds is from due to the call, latency_milliseconds from due to accepted. unseen
     are the ids that a run was given by name and could not look at.
@@ -36,6 +46,12 @@ class Tally:
         with self._lock:
             self.counts[word] += number
 
+    def end(self, status: Status, reason: FailureReason | None) -> None:
+        """Note that a message ended."""
+        self.count(status)
+        if reason == "attempts_exhausted":  # the other reasons are words of their own
+            self.count(reason)
+
     def time_send(self, milliseconds: float) -> None:
         """Note how long one call to the provider took."""
         self.send_milliseconds.append(milliseconds)
@@ -49,13 +65,26 @@ class Tally:
         self.latency_milliseconds.append(milliseconds)
 
     def metrics(self) -> dict[str, float]:
-        """The counts by metric name, zeros included. FailedRate is a share from 0 to 1."""
+        """The counts by metric name, zeros included. FailedRate is a share from 0 to 1.
+
+        Failed is the sum of the three that begin with it, Expired, Superseded and Suppressed.
+        AttemptsFailed are those of Attempts that say that something is wrong, with the message, the
+        provider or what we need: being throttled is not among them.
+        """
         count = self.counts
         ended = count["sent"] + count["failed"]
         return {
             "Claimed": count["claimed"],
+            "Attempts": sum(count[word] for word in _TRIED),
+            "AttemptsFailed": sum(count[word] for word in _GONE_WRONG),
             "Sent": count["sent"],
+            "SentWithin10s": sum(
+                waited <= _PROMISED_MILLISECONDS for waited in self.latency_milliseconds
+            ),
             "Failed": count["failed"],
+            "FailedRejected": count["rejected"],
+            "FailedUnprepared": sum(count[word] for word in _UNPREPARED),
+            "FailedExhausted": count["attempts_exhausted"],
             "Expired": count["expired"],
             "Superseded": count["superseded"],
             "Suppressed": count["suppressed"],
