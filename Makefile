@@ -7,7 +7,7 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-sam/bin/sam
 MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test test-chosen test-inside test-whole \
+.PHONY: help ops setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test test-chosen test-inside test-whole \
 	bench bench-quick setup-peers bench-doorbell bench-oracle bench-attachments bench-storage check lint types imports template build e2e emulator test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview snapshot release
 
@@ -28,6 +28,9 @@ demo: setup  ## run the main flow end to end and print what happened
 
 dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, SAM_LOCAL=on, TEMPLATES_DIRECTORY)
 	@exec env $(RUN) -m local dev
+
+ops: setup  ## see and mend mail over the API (ARGS, such as ARGS="--local stats"; ARGS=--help)
+	@exec env $(RUN) -m ops $(ARGS)
 
 test: $(if $(ARGS),test-chosen,test-inside test-whole)  ## run the tests (ARGS for pytest; -j2 takes two processors)
 
