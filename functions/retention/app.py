@@ -48,7 +48,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
             "PurgedObjects": retained.objects + retained.orphans,
             "ArchivedMessages": retained.archived,
             "RedactedMessages": retained.redacted,
+            "PurgedOthers": retained.tokens
+            + retained.keys
+            + retained.windows
+            + retained.list_entries
+            + retained.archive_files,
+            "RetentionUnfinished": int(not retained.complete),
             "OldPending": retained.old_pending,
+            "RetentionHeartbeat": 1,
         }
     )
     return asdict(retained)

@@ -14,6 +14,7 @@ KINDS = {
     "AWS::ApiGatewayV2::Api",
     "AWS::ApiGatewayV2::Stage",
     "AWS::CloudWatch::Alarm",
+    "AWS::CloudWatch::Dashboard",
     "AWS::Events::Rule",
     "AWS::IAM::ManagedPolicy",
     "AWS::IAM::Role",

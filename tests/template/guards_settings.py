@@ -47,7 +47,7 @@ DEFAULTS = {
 }
 
 POWERTOOLS = {
-    "POWERTOOLS_SERVICE_NAME": "postlease",
+    "POWERTOOLS_SERVICE_NAME": "ref:AWS::StackName",
     "POWERTOOLS_METRICS_NAMESPACE": "Postlease",
 }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.template.deployment import ROOT, is_kept, written
-from tests.template.guards_settings import POWERTOOLS
+from tests.alarms import queries
+from tests.metrics import DIMENSION, NAMES, NAMESPACE
+from tests.template.deployment import is_kept, written
 
 if TYPE_CHECKING:
     from tests.template.deployment import Deployment
@@ -27,27 +28,69 @@ RULE_FUNCTIONS = {
     "Fn::ValueOfAll",
 }
 
-ALARMS = {
-    "SweepHeartbeatAlarm": ("AWS/Lambda", "Invocations", "SweepFunction"),
-    "ReaperHeartbeatAlarm": ("AWS/Lambda", "Invocations", "ReaperFunction"),
-    "OldestDueAlarm": ("Postlease", "OldestDueSeconds", "postlease"),
-    "GatePausedAlarm": ("Postlease", "GatePaused", "postlease"),
-    "ApiErrorsAlarm": ("AWS/ApiGateway", "5xx", "HttpApi"),
-    "MessagesErrorsAlarm": ("AWS/Lambda", "Errors", "MessagesFunction"),
-    "AuthErrorsAlarm": ("AWS/Lambda", "Errors", "AuthFunction"),
-    "SweepErrorsAlarm": ("AWS/Lambda", "Errors", "SweepFunction"),
-    "DoorbellErrorsAlarm": ("AWS/Lambda", "Errors", "DoorbellFunction"),
-    "DoorbellFailedAlarm": ("Postlease", "DoorbellFailed", "postlease"),
-    "FeedbackErrorsAlarm": ("AWS/Lambda", "Errors", "FeedbackFunction"),
-    "FeedbackDeadLettersAlarm": (
-        "AWS/SQS",
-        "ApproximateNumberOfMessagesVisible",
-        "FeedbackDeadLetters.QueueName",
+Watched: TypeAlias = tuple[str, str, str]
+"""Namespace, metric, and whose it is."""
+
+_STACK = f"{DIMENSION}=AWS::StackName"
+
+
+def _ours(*names: str) -> tuple[Watched, ...]:
+    return tuple((NAMESPACE, name, _STACK) for name in names)
+
+
+def _errors(function: str) -> tuple[Watched, ...]:
+    return (("AWS/Lambda", "Errors", f"FunctionName={function}"),)
+
+
+def _letters(queue: str) -> tuple[Watched, ...]:
+    return (("AWS/SQS", "ApproximateNumberOfMessagesVisible", f"QueueName={queue}.QueueName"),)
+
+
+_OFTEN = "Sum in 60 s >= 1, 2 of 5"
+_ONCE = "Sum in 60 s >= 1, 1 of 1"
+_ANY = "Maximum in 300 s > 0, 1 of 1"
+
+# What each alarm watches, and when it rings.
+ALARMS: dict[str, tuple[tuple[Watched, ...], str]] = {
+    "SweepHeartbeatAlarm": (_ours("SweepHeartbeat"), "Sum in 300 s < 1, 1 of 1"),
+    "ReaperHeartbeatAlarm": (_ours("ReaperHeartbeat"), "Sum in 300 s < 1, 1 of 1"),
+    "RetentionHeartbeatAlarm": (_ours("RetentionHeartbeat"), "Sum in 3600 s < 1, 26 of 26"),
+    "OldestDueAlarm": (_ours("OldestDueSeconds"), "Maximum in 60 s > 300, 3 of 3"),
+    "OldPendingAlarm": (_ours("OldPending"), "Maximum in 3600 s > 0, 1 of 26"),
+    "GatePausedAlarm": (_ours("GatePaused"), "Maximum in 60 s > 0, 2 of 2"),
+    "FailureRateAlarm": (
+        _ours("AttemptsFailed", "Attempts"),
+        "IF(attempts >= 10, 100 * wrong / attempts, 0) in 300 s > 20, 1 of 1",
     ),
-    "ReaperErrorsAlarm": ("AWS/Lambda", "Errors", "ReaperFunction"),
-    "RetentionErrorsAlarm": ("AWS/Lambda", "Errors", "RetentionFunction"),
-    "MigrateErrorsAlarm": ("AWS/Lambda", "Errors", "MigrateFunction"),
-    "DeadLettersAlarm": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "DeadLetters.QueueName"),
+    "UnknownOutcomesAlarm": (_ours("UnknownNow"), "Maximum in 60 s > 0, 2 of 5"),
+    "WorkersLostAlarm": (_ours("WorkerLost"), "Sum in 300 s >= 1, 1 of 1"),
+    "BounceRateAlarm": (
+        _ours("HardBounces", "Sent"),
+        "IF(FILL(bounces, 0) >= 5, 100 * bounces / sent, 0) in 86400 s > 4, 1 of 1",
+    ),
+    "ComplaintRateAlarm": (
+        _ours("Complaints", "Sent"),
+        "IF(FILL(complaints, 0) >= 2, 100 * complaints / sent, 0) in 86400 s > 0.1, 1 of 1",
+    ),
+    "ApiErrorsAlarm": ((("AWS/ApiGateway", "5xx", "ApiId=HttpApi"),), _OFTEN),
+    "AuthErrorsAlarm": (_errors("AuthFunction"), _OFTEN),
+    "MessagesErrorsAlarm": (_errors("MessagesFunction"), _OFTEN),
+    "SweepErrorsAlarm": (_errors("SweepFunction"), _OFTEN),
+    "DoorbellErrorsAlarm": (_errors("DoorbellFunction"), _OFTEN),
+    "DoorbellFailedAlarm": (_ours("DoorbellFailed"), "Sum in 60 s >= 1, 3 of 5"),
+    "FeedbackErrorsAlarm": (_errors("FeedbackFunction"), _OFTEN),
+    "FeedbackDeadLettersAlarm": (_letters("FeedbackDeadLetters"), _ANY),
+    "ReaperErrorsAlarm": (_errors("ReaperFunction"), _OFTEN),
+    "RetentionErrorsAlarm": (_errors("RetentionFunction"), _ONCE),
+    "MigrateErrorsAlarm": (_errors("MigrateFunction"), _ONCE),
+    "DeadLettersAlarm": (_letters("DeadLetters"), _ANY),
+}
+
+_SIGNS = {
+    "GreaterThanThreshold": ">",
+    "GreaterThanOrEqualToThreshold": ">=",
+    "LessThanThreshold": "<",
+    "LessThanOrEqualToThreshold": "<=",
 }
 
 
@@ -67,6 +110,7 @@ OUTPUTS = {
     "LogGroups",
     "LogsUrl",
     "AlarmsUrl",
+    "DashboardUrl",
     "SesUrl",
     "ConfigurationSetName",
     "AttachmentsBucketName",
@@ -100,39 +144,68 @@ def logs(deployed: Deployment) -> list[str]:
     return complaints
 
 
-def _watched(alarm: dict[str, Any]) -> tuple[str, str, str]:
-    dimensions = ",".join(written(dimension["Value"]) for dimension in alarm["Dimensions"])
-    return (alarm["Namespace"], alarm["MetricName"], dimensions)
+def watched(alarm: dict[str, Any]) -> tuple[Watched, ...]:
+    """What an alarm looks at."""
+    return tuple(
+        (
+            metric["Namespace"],
+            metric["MetricName"],
+            ",".join(f"{one['Name']}={written(one['Value'])}" for one in metric["Dimensions"]),
+        )
+        for metric in queries(alarm)
+    )
+
+
+def _rings(alarm: dict[str, Any]) -> tuple[str, int]:
+    """When an alarm rings, in words; and how far it looks back, in seconds."""
+    periods = alarm["EvaluationPeriods"]
+    if "Metrics" in alarm:
+        [value] = [one["Expression"] for one in alarm["Metrics"] if "Expression" in one]
+        [period] = {one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one}
+    else:
+        value, period = alarm["Statistic"], alarm["Period"]
+    often = f"{alarm.get('DatapointsToAlarm', periods)} of {periods}"
+    sign = _SIGNS[alarm["ComparisonOperator"]]
+    return f"{value} in {period} s {sign} {alarm['Threshold']}, {often}", period * periods
 
 
 def alarms(deployed: Deployment) -> list[str]:
-    """Each alarm watches what the table says, speaks when it should, and reaches the topic."""
+    """Each alarm watches what the table says, speaks when it should, and reaches the topic.
+
+    CloudWatch looks back a day at most, or a week by periods of an hour and more.
+    """
     complaints: list[str] = []
     found = deployed.of_type("AWS::CloudWatch::Alarm")
     complaints.extend(f"{name} is not on the list" for name in sorted(found.keys() ^ ALARMS.keys()))
     for name in found.keys() & ALARMS.keys():
         alarm = found[name]["Properties"]
-        if _watched(alarm) != ALARMS[name]:
-            complaints.append(f"{name} watches {_watched(alarm)}")
+        rings, seconds = _rings(alarm)
+        if (looked := watched(alarm)) != ALARMS[name][0]:
+            complaints.append(f"{name} watches {looked}")
+        if rings != ALARMS[name][1]:
+            complaints.append(f"{name} rings at: {rings}")
+        if seconds > (86_400 if alarm.get("Period", 3600) < 3600 else 7 * 86_400):
+            complaints.append(f"{name} looks back further than CloudWatch does")
         absence = "breaching" if "Heartbeat" in name else "notBreaching"
         if alarm["TreatMissingData"] != absence:
             complaints.append(f"{name} takes silence for {alarm['TreatMissingData']}")
         if "AlarmTopicArn" not in json.dumps(alarm.get("AlarmActions", "")):
             complaints.append(f"{name} tells nobody")
+        if " First: " not in alarm["AlarmDescription"]:
+            complaints.append(f"{name} does not say what to do first")
     return sorted(complaints)
 
 
 def custom_metrics(deployed: Deployment) -> list[str]:
-    """Every metric of our own that an alarm watches is one that the code emits."""
-    folders = (ROOT / "layers" / "postlease" / "python", ROOT / "functions")
-    code = [path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py")]
-    return [
-        f"{name} watches {metric}, which no code emits"
-        for name, alarm in deployed.of_type("AWS::CloudWatch::Alarm").items()
-        for namespace, metric, _ in [_watched(alarm["Properties"])]
-        if namespace == POWERTOOLS["POWERTOOLS_METRICS_NAMESPACE"]
-        and not any(f'"{metric}"' in text for text in code)
-    ]
+    """Every metric of our own that an alarm watches is emitted, under the same dimensions."""
+    complaints = []
+    for name, alarm in deployed.of_type("AWS::CloudWatch::Alarm").items():
+        for namespace, metric, dimensions in watched(alarm["Properties"]):
+            if namespace == NAMESPACE and metric not in NAMES:
+                complaints.append(f"{name} watches {metric}, which no code emits")
+            if namespace == NAMESPACE and dimensions != _STACK:
+                complaints.append(f"{name} watches {metric} under other dimensions than it has")
+    return complaints
 
 
 def parameters(deployed: Deployment) -> list[str]:

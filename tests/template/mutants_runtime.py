@@ -129,6 +129,13 @@ MUTANTS = [
         "Mail",
     ),
     Mutant(
+        "metrics that all stacks of an account share",
+        guards_settings.environments,
+        "POWERTOOLS_SERVICE_NAME is not ref:AWS::StackName",
+        variable("POWERTOOLS_SERVICE_NAME"),
+        "postlease",
+    ),
+    Mutant(
         "a default left to the code",
         guards_settings.defaults,
         "SWEEP_LINGER_SECONDS is None, not 65",

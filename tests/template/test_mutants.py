@@ -14,6 +14,7 @@ from postlease.config import TimeRules
 from tests.template import (
     guards_code,
     guards_connections,
+    guards_dashboard,
     guards_doors,
     guards_exposure,
     guards_permissions,
@@ -23,6 +24,7 @@ from tests.template import (
     mutants_doors,
     mutants_runtime,
     mutants_security,
+    mutants_watching,
 )
 from tests.template.deployment import deployment, source
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 GUARDS = (
     guards_code,
     guards_connections,
+    guards_dashboard,
     guards_doors,
     guards_exposure,
     guards_permissions,
@@ -40,7 +43,12 @@ GUARDS = (
     guards_triggers,
     guards_watching,
 )
-MUTANTS = [*mutants_doors.MUTANTS, *mutants_runtime.MUTANTS, *mutants_security.MUTANTS]
+MUTANTS = [
+    *mutants_doors.MUTANTS,
+    *mutants_runtime.MUTANTS,
+    *mutants_security.MUTANTS,
+    *mutants_watching.MUTANTS,
+]
 
 
 @pytest.fixture(scope="module")

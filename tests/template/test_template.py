@@ -10,6 +10,7 @@ import pytest
 from tests.template import (
     guards_code,
     guards_connections,
+    guards_dashboard,
     guards_doors,
     guards_exposure,
     guards_permissions,
@@ -159,6 +160,19 @@ def test_each_alarm_watches_the_metric_it_names(deployed: Deployment) -> None:
 
 def test_alarms_watch_no_metric_that_the_code_does_not_emit(deployed: Deployment) -> None:
     assert guards_watching.custom_metrics(deployed) == []
+
+
+def test_the_dashboard_shows_no_metric_that_nobody_emits(deployed: Deployment) -> None:
+    assert guards_dashboard.dashboard_metrics(deployed) == []
+    assert guards_dashboard.dashboard_expressions(deployed) == []
+
+
+def test_the_dashboard_answers_what_it_must_and_shows_every_alarm(deployed: Deployment) -> None:
+    assert guards_dashboard.dashboard_answers(deployed) == []
+
+
+def test_no_widget_lies_over_another(deployed: Deployment) -> None:
+    assert guards_dashboard.dashboard_places(deployed) == []
 
 
 def test_every_parameter_is_described_grouped_and_bounded(deployed: Deployment) -> None:

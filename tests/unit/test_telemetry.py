@@ -16,6 +16,7 @@ import pytest
 from local.stack import ROOT
 from postlease.model import Claim, ClaimedMessage, event_id
 from postlease.telemetry import attempt_ended, keep_lines, logger, write_kept
+from tests.metrics import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +36,12 @@ print(logging.getLevelName(postlease.telemetry.logger.log_level))
 """
 
 
-def said(script: str, level: str) -> str:
+def said(script: str, level: str, **variables: str) -> str:
     """What a function of that log level writes."""
     ran = subprocess.run(
         [sys.executable, "-c", script, level],
         env={
+            **variables,
             "AWS_LAMBDA_LOG_LEVEL": level,
             "PYTHONPATH": str(ROOT / "layers" / "postlease" / "python"),
         },
@@ -65,6 +67,31 @@ def test_metrics_are_written_whatever_level_is_asked_for(asked: str, named: str 
     assert [line.get("level") for line in lines] == [named] * 2
     for line in lines if named else []:
         assert datetime.fromisoformat(line["timestamp"]).tzinfo is not None
+
+
+NAMED = """
+from postlease import telemetry
+
+telemetry.logger.info("a line")
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "service", "namespace"),
+    [
+        ({}, "postlease", "Postlease"),
+        ({"POWERTOOLS_SERVICE_NAME": "mail-eu"}, "mail-eu", "Postlease"),
+        ({"POWERTOOLS_METRICS_NAMESPACE": "Mail"}, "postlease", "Mail"),
+    ],
+)
+def test_lines_and_metrics_are_of_the_service_that_the_environment_names(
+    variables: dict[str, str], service: str, namespace: str
+) -> None:
+    """Two stacks of one account have metrics and alarms of their own."""
+    line, *emitted = said(NAMED + METRICS, "INFO", **variables).splitlines()
+    assert json.loads(line)["service"] == service
+    for one in read("\n".join(emitted)):
+        assert (one.namespace, one.dimensions) == (namespace, (("service", service),))
 
 
 @pytest.mark.parametrize(

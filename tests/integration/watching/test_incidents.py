@@ -1,0 +1,252 @@
+"""What goes wrong is seen: five incidents, by real functions, and the alarm that tells of each.
+
+Before an incident its alarm is OK; after it, by nothing but the metrics that the functions wrote,
+it is ALARM. A minute is one run of sweep and reaper: what they write counts as written then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from postlease import gate
+from tests import arrange
+from tests.alarms import Recorded, State, state
+from tests.integration.feedback.conftest import told
+from tests.template.deployment import deployment, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from local.ses_events import EventKind
+    from postlease.database import Connection
+    from tests.integration.watching.conftest import Sweeps
+
+MINUTE = 60
+STACK = "postlease"
+"""The name that the metrics have without a stack."""
+
+# Those that watch what Postlease itself emits.
+OWN = (
+    "SweepHeartbeatAlarm",
+    "ReaperHeartbeatAlarm",
+    "OldestDueAlarm",
+    "GatePausedAlarm",
+    "FailureRateAlarm",
+    "UnknownOutcomesAlarm",
+    "WorkersLostAlarm",
+)
+QUIET: dict[str, State] = dict.fromkeys(OWN, "OK")
+
+
+@pytest.fixture(scope="module")
+def alarms() -> dict[str, dict[str, Any]]:
+    """The properties of the template's alarms."""
+    found = deployment(source()).of_type("AWS::CloudWatch::Alarm")
+    return {name: one["Properties"] for name, one in found.items()}
+
+
+def referred(value: Any) -> Any:
+    """What the template refers to, in a stack of that name."""
+    return STACK if value == {"Ref": "AWS::StackName"} else value
+
+
+class Watch:
+    """Minutes of a stack, and what its alarms say."""
+
+    def __init__(self, run: Callable[..., str], alarms: dict[str, dict[str, Any]]) -> None:
+        self._run = run
+        self._alarms = alarms
+        self.recorded = Recorded()
+        self.minute = 0
+
+    def pass_minutes(self, number: int, *functions: str, **options: Any) -> None:
+        """Run functions, by default sweep and reaper, once a minute."""
+        for _ in range(number):
+            for function in functions or ("sweep", "reaper"):
+                written = self._run(function, **options)
+                self.recorded.take(written, at=self.minute * MINUTE + 1)
+            self.minute += 1
+
+    def said(self, *names: str) -> dict[str, State]:
+        """What the alarms say now."""
+        return {
+            name: state(
+                self._alarms[name], self.recorded, now=self.minute * MINUTE, resolve=referred
+            )
+            for name in names or OWN
+        }
+
+
+@pytest.fixture
+def watch(run: Callable[..., str], alarms: dict[str, dict[str, Any]], owner: Connection) -> Watch:
+    """Five quiet minutes, in which one mail was sent."""
+    watched = Watch(run, alarms)
+    arrange.enqueue(owner)
+    watched.pass_minutes(5)
+    assert watched.said() == QUIET
+    return watched
+
+
+def test_a_sweep_that_stopped(watch: Watch) -> None:
+    watch.pass_minutes(5, "reaper")
+    assert watch.said() == QUIET | {"SweepHeartbeatAlarm": "ALARM"}
+
+
+def test_a_reaper_that_stopped(watch: Watch) -> None:
+    watch.pass_minutes(5, "sweep")
+    assert watch.said() == QUIET | {"ReaperHeartbeatAlarm": "ALARM"}
+
+
+def test_a_provider_that_refuses_every_mail(
+    watch: Watch, sweeps: Sweeps, owner: Connection
+) -> None:
+    sweeps.meets("reject")
+    arrange.enqueue(owner, 12)
+    watch.pass_minutes(5)
+    assert watch.said() == QUIET | {"FailureRateAlarm": "ALARM"}
+
+
+def test_a_provider_that_is_away(watch: Watch, sweeps: Sweeps, owner: Connection) -> None:
+    """A few attempts say so, then the gate closes and nobody tries in vain."""
+    sweeps.meets("unavailable")
+    arrange.enqueue(owner, 12)
+    watch.pass_minutes(5)
+    assert watch.said()["GatePausedAlarm"] == "ALARM"
+
+
+def test_a_queue_that_is_filled_faster_than_it_is_emptied(watch: Watch, owner: Connection) -> None:
+    """An invocation that has no time to send stands for a sweep that does not keep up."""
+    for message_id in arrange.enqueue(owner, 20):
+        arrange.age(owner, message_id, timedelta(minutes=10), "available_at")
+    watch.pass_minutes(5, milliseconds=5_000)
+    assert watch.said()["OldestDueAlarm"] == "ALARM"
+    assert watch.said()["SweepHeartbeatAlarm"] == "OK"
+    watch.pass_minutes(5)
+    assert watch.said() == QUIET
+
+
+def test_a_gate_that_an_operator_paused(watch: Watch, owner: Connection) -> None:
+    gate.pause(owner, "ses", by="somebody", because="a test")
+    watch.pass_minutes(2)
+    assert watch.said() == QUIET | {"GatePausedAlarm": "ALARM"}
+    gate.release(owner, "ses", by="somebody", because="a test")
+    watch.pass_minutes(2)
+    assert watch.said() == QUIET
+
+
+DOOMED = Path(__file__).with_name("doomed.py")
+
+
+@pytest.fixture
+def start(application_conninfo: str) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts a worker in a process of its own."""
+    with contextlib.ExitStack() as workers:
+
+        def begin(what: str) -> subprocess.Popen[str]:
+            worker = subprocess.Popen(
+                [sys.executable, DOOMED, what, application_conninfo],
+                env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            workers.enter_context(worker)
+            workers.callback(worker.kill)
+            return worker
+
+        yield begin
+
+
+def test_a_worker_that_was_killed_before_its_mail_left(
+    watch: Watch, owner: Connection, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    ids = arrange.enqueue(owner, 3)
+    worker = start("claims")
+    assert worker.stdout
+    assert worker.stdout.readline() == "claimed\n"
+    worker.kill()
+    worker.wait()
+    for message_id in ids:
+        arrange.end_lease(owner, message_id)
+    watch.pass_minutes(5, "reaper", "sweep")
+    assert watch.said() == QUIET | {"WorkersLostAlarm": "ALARM"}
+    assert arrange.statuses(owner) == {"sent": 4}
+
+
+def test_a_worker_that_was_killed_when_its_mail_may_have_left(
+    watch: Watch,
+    sweeps: Sweeps,
+    owner: Connection,
+    start: Callable[[str], subprocess.Popen[str]],
+) -> None:
+    """Nobody knows until the grace is over; then the message's policy decides."""
+    sweeps.meets("stall")
+    [message_id] = arrange.enqueue(owner)
+    worker = start("sends")
+    deadline = time.monotonic() + 30
+    while not arrange.row(owner, message_id)["dispatched_at"]:
+        assert time.monotonic() < deadline, "it was not sent"
+    worker.kill()
+    worker.wait()
+    sweeps.meets("accept")
+    arrange.end_lease(owner, message_id)
+    watch.pass_minutes(2)
+    assert watch.said() == QUIET | {"UnknownOutcomesAlarm": "ALARM"}
+    arrange.age(owner, message_id, arrange.GRACE, "claimed_at", "dispatched_at", "lease_expires_at")
+    watch.pass_minutes(5)
+    assert watch.said() == QUIET
+    assert arrange.statuses(owner) == {"sent": 2}
+
+
+def test_retention_that_does_not_come_to_its_end(
+    run: Callable[..., str], alarms: dict[str, dict[str, Any]]
+) -> None:
+    """A night in every 24 hours is enough, also where summer time makes one of 25."""
+    recorded, hour = Recorded(), 3600
+    beats, alarm = run("retention"), alarms["RetentionHeartbeatAlarm"]
+    said = []
+    for night in (3, 28):
+        recorded.take(beats, at=night * hour + 1080)
+        said.append(state(alarm, recorded, now=(night + 25) * hour, resolve=referred))
+    said.append(state(alarm, recorded, now=(28 + 27) * hour, resolve=referred))
+    assert said == ["OK", "OK", "ALARM"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "alarm", "few", "many"),
+    [("PermanentBounce", "BounceRateAlarm", 4, 5), ("Complaint", "ComplaintRateAlarm", 1, 2)],
+)
+def test_addresses_that_bounce_and_people_who_complain(
+    run: Callable[..., str],
+    environment: Callable[..., None],
+    alarms: dict[str, dict[str, Any]],
+    owner: Connection,
+    kind: EventKind,
+    alarm: str,
+    few: int,
+    many: int,
+) -> None:
+    """A share of a day's mails, and never a single one among few."""
+    environment(SES_CONFIGURATION_SET="postlease")
+    ids = arrange.enqueue(owner, 20)
+    sent, said = run("sweep"), []
+    for number in (few, many):
+        recorded = Recorded()
+        recorded.take(sent, at=10)
+        records = [
+            {"messageId": str(n), "body": json.dumps(told(kind, message_id=one))}
+            for n, one in enumerate(ids[:number])
+        ]
+        recorded.take(run("feedback", {"Records": records}), at=20)
+        said.append(state(alarms[alarm], recorded, now=86_400, resolve=referred))
+    assert said == ["OK", "ALARM"]
