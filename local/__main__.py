@@ -40,6 +40,9 @@ SETTINGS = (
     "CLIENT_LIMIT_PER_HOUR",
     "IDEMPOTENCY_SECONDS",
     "RETENTION_SECONDS",
+    "RETENTION_MODE",
+    "REDACTION_SECONDS",
+    "ARCHIVE_SECONDS",
 )
 """What `dev` hands on to the functions from its own environment."""
 

@@ -822,6 +822,13 @@ BEGIN
 END
 $$;
 
+CREATE TABLE postlease.archive_chunks (
+    id uuid DEFAULT postlease.uuid_v7() NOT NULL,
+    message_ids uuid[] NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT archive_chunks_some CHECK ((cardinality(message_ids) > 0))
+);
+
 CREATE TABLE postlease.attachment_deletions (
     id bigint NOT NULL,
     storage_ref text NOT NULL,
@@ -916,6 +923,14 @@ CREATE TABLE postlease.rate_limits (
     CONSTRAINT rate_limits_window CHECK ((window_ends_at > window_started_at))
 );
 
+CREATE TABLE postlease.retention_duties (
+    duty text NOT NULL,
+    "position" text DEFAULT ''::text NOT NULL,
+    lease_owner text,
+    lease_expires_at timestamp with time zone,
+    CONSTRAINT retention_duties_lease_whole CHECK ((num_nonnulls(lease_owner, lease_expires_at) = ANY (ARRAY[0, 2])))
+);
+
 CREATE TABLE postlease.schema_migrations (
     name text NOT NULL,
     sha256 bytea NOT NULL,
@@ -963,6 +978,9 @@ CREATE TABLE postlease.verification_tokens (
     CONSTRAINT verification_tokens_version_positive CHECK ((version > 0))
 );
 
+ALTER TABLE ONLY postlease.archive_chunks
+    ADD CONSTRAINT archive_chunks_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY postlease.attachment_deletions
     ADD CONSTRAINT attachment_deletions_pkey PRIMARY KEY (id);
 
@@ -983,6 +1001,9 @@ ALTER TABLE ONLY postlease.provider_gates
 
 ALTER TABLE ONLY postlease.rate_limits
     ADD CONSTRAINT rate_limits_pkey PRIMARY KEY (limit_digest);
+
+ALTER TABLE ONLY postlease.retention_duties
+    ADD CONSTRAINT retention_duties_pkey PRIMARY KEY (duty);
 
 ALTER TABLE ONLY postlease.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (name);
@@ -1019,6 +1040,8 @@ CREATE INDEX email_messages_redactable ON postlease.email_messages USING btree (
 CREATE INDEX email_messages_suspects ON postlease.email_messages USING btree (priority, available_at, id) WHERE ((finished_at IS NULL) AND (reaped_count > 0));
 
 CREATE INDEX email_messages_unfinished ON postlease.email_messages USING btree (priority, available_at, id) WHERE (finished_at IS NULL);
+
+CREATE INDEX verification_tokens_by_age ON postlease.verification_tokens USING brin (expires_at) WITH (autosummarize='on');
 
 CREATE UNIQUE INDEX verification_tokens_one_live ON postlease.verification_tokens USING btree (user_id, purpose) WHERE ((redeemed_at IS NULL) AND (superseded_at IS NULL));
 
@@ -1087,6 +1110,8 @@ REVOKE ALL ON FUNCTION postlease.moment_of(written text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION postlease.refuse_message(broken text, at integer) FROM PUBLIC;
 
+GRANT SELECT,INSERT,DELETE ON TABLE postlease.archive_chunks TO postlease_application;
+
 GRANT SELECT,INSERT,DELETE ON TABLE postlease.attachment_deletions TO postlease_application;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.bounces TO postlease_application;
@@ -1098,6 +1123,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.idempotency_keys TO postlea
 GRANT SELECT,INSERT,UPDATE ON TABLE postlease.provider_gates TO postlease_application;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.rate_limits TO postlease_application;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE postlease.retention_duties TO postlease_application;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE postlease.suppressions TO postlease_application;
 

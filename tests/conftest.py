@@ -30,7 +30,8 @@ SQL = ROOT / "sql"
 ANEW = """
 TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,
     postlease.email_attachments, postlease.attachment_deletions, postlease.idempotency_keys,
-    postlease.rate_limits, postlease.suppressions, postlease.bounces, postlease.provider_gates
+    postlease.rate_limits, postlease.suppressions, postlease.bounces, postlease.provider_gates,
+    postlease.archive_chunks, postlease.retention_duties
 """
 
 # It makes forty new files and takes twenty times as long as deleting the few rows of most tests;
@@ -52,6 +53,8 @@ BEGIN
         DELETE FROM postlease.suppressions;
         DELETE FROM postlease.bounces;
         DELETE FROM postlease.provider_gates;
+        DELETE FROM postlease.archive_chunks;
+        DELETE FROM postlease.retention_duties;
     END IF;
 END
 $$

@@ -121,6 +121,7 @@ def rows(stack: Stack) -> Iterator[Connection]:
         owner.execute(
             "TRUNCATE postlease.email_messages, postlease.users, postlease.suppressions,"
             " postlease.bounces, postlease.idempotency_keys, postlease.rate_limits,"
-            " postlease.provider_gates CASCADE"
+            " postlease.provider_gates, postlease.archive_chunks, postlease.retention_duties"
+            " CASCADE"
         )
         yield owner

@@ -36,12 +36,14 @@ MAY_EXECUTE = {
     "uuid_v7": {"postlease_application"},
 }
 MAY_TOUCH = {
+    "archive_chunks": {"postlease_application": {"SELECT", "INSERT", "DELETE"}},
     "attachment_deletions": {"postlease_application": {"SELECT", "INSERT", "DELETE"}},
     "email_attachments": {"postlease_application": {"SELECT", "DELETE"}},
     "email_messages": {"postlease_application": {"SELECT", "UPDATE", "DELETE"}},
     "idempotency_keys": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "provider_gates": {"postlease_application": {"SELECT", "INSERT", "UPDATE"}},
     "rate_limits": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
+    "retention_duties": {"postlease_application": {"SELECT", "INSERT", "UPDATE"}},
     "suppressions": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "bounces": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},
     "users": {"postlease_application": {"SELECT", "INSERT", "UPDATE", "DELETE"}},

@@ -21,10 +21,11 @@ from postlease import (
     retention,
     suppression,
 )
-from postlease.attachments import deleting
+from postlease.attachments import deleting, orphans
 from postlease.gate import closing, pacing
 from postlease.messages import ground as messages_ground
 from postlease.model import AttachmentReference, Settlement, Unreachable
+from postlease.retention import archiving, duties, erasing, rehearsing
 from postlease.suppression import noting
 from tests import arrange
 from tests.releases.accounts import reset_and_change, sign_up_and_verify
@@ -173,8 +174,15 @@ def _retain(actors: Actors) -> None:
     spent = idempotency.Key(b"o" * 32, b"r" * 32)
     idempotency.begin(actors.connection, spent, lifetime=MOMENT)
     limits.take(actors.connection, b"w" * 32, window=MOMENT)
+    _archive(actors, duties.Lease(database, "archive"))
+    rules = retention.Rules(redact_after=AGO)
     with database.transaction() as connection:
+        connection.execute(rehearsing.REHEARSE, {"age": AGO, "redact_after": rules.redact_after})
         connection.execute(retention.LOCK, {"key": 1})
+        outbox.redact(connection, age=AGO, chunk=1)
+        outbox.erase(connection, "nobody@example.com", after=None, page=1_000)
+        outbox.old_pending(connection, age=AGO)
+        connection.execute(retention.PURGE_TOKENS, {"chunk": 100})
         outbox.purge(connection, age=AGO, chunk=100)
         connection.execute(retention.PURGE_KEYS, {"chunk": 100})
         connection.execute(retention.PURGE_WINDOWS, {"chunk": 100})
@@ -182,6 +190,26 @@ def _retain(actors: Actors) -> None:
     connection = actors.connection
     noted = connection.execute(deleting.NOTED, {"after": 0, "limit": 100}).fetchall()
     connection.execute(deleting.FORGET, {"ids": [row["id"] for row in noted]})
+    seen = {"keys": [key], "versions": ["v1"], "moments": [FAR], "age": AGO}
+    connection.execute(orphans.ORPHANS, seen)
+
+
+def _archive(actors: Actors, lease: duties.Lease) -> None:
+    """A chunk is chosen twice, by the run that dies and by the next; its rows stay here."""
+    connection = actors.connection
+    lease.take()
+    duties.position(connection, "archive")
+    duties.move(connection, "archive", "")
+    outbox.next_chunk(connection, age=AGO, chunk=2)
+    chunk = outbox.next_chunk(connection, age=AGO, chunk=2)
+    if chunk is None:
+        raise AssertionError("nothing has finished")
+    outbox.read_chunk(connection, chunk, age=AGO)
+    with actors.application.transaction() as running:
+        outbox.purge_chunk(running, chunk, [])
+    connection.execute(archiving.LAST_DAY, {"age": AGO})
+    connection.execute(erasing.ACCOUNT, {"address": "nobody@example.com"})
+    lease.give_back()
 
 
 def _migrate(actors: Actors) -> None:

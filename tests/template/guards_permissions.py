@@ -22,6 +22,10 @@ _ATTACHMENTS = "${AttachmentsBucket.Arn}/attachments/*"
 
 _UPLOADS = "${AttachmentsBucket.Arn}/attachments/uploads/*"
 
+_ARCHIVE = "${AttachmentsBucket.Arn}/archive/*"
+
+_OWN_LISTS = json.dumps({"StringLike": {"s3:prefix": ["attachments/uploads/", "archive/*"]}})
+
 _FROM = json.dumps(
     {
         "StringEquals": {
@@ -114,6 +118,10 @@ PERMISSIONS: dict[str, set[Permission]] = {
         *_read("DatabaseSecret"),
         ("s3:DeleteObject", _ATTACHMENTS, ""),
         ("s3:DeleteObjectVersion", _ATTACHMENTS, ""),
+        ("s3:PutObject", _ARCHIVE, ""),
+        ("s3:GetObjectVersion", _ARCHIVE, ""),
+        ("s3:DeleteObjectVersion", _ARCHIVE, ""),
+        ("s3:ListBucketVersions", "AttachmentsBucket.Arn", _OWN_LISTS),
         _DEAD_LETTERS,
         *_logs("RetentionLogs"),
     },
@@ -143,7 +151,7 @@ MANAGED = {
 }
 """Policy and the condition under which it is made and attached. AWS's own are nowhere."""
 
-WILDCARDS = {_ATTACHMENTS, _UPLOADS, _IDENTITIES}
+WILDCARDS = {_ARCHIVE, _ATTACHMENTS, _UPLOADS, _IDENTITIES}
 
 WITHOUT_RESOURCE = {
     "ses:GetAccount",

@@ -40,7 +40,12 @@ LIFETIMES = {
     "SIGNUP_COOLDOWN_SECONDS": "signup_cooldown",
     "IDEMPOTENCY_SECONDS": "idempotency_lifetime",
     "RETENTION_SECONDS": "retention",
+    "REDACTION_SECONDS": "redact_after",
+    "ARCHIVE_SECONDS": "archived_for",
 }
+YEARS = {"RETENTION_SECONDS": 10, "REDACTION_SECONDS": 10, "ARCHIVE_SECONDS": 30}
+"""What may last longer than a month, of 365 days."""
+
 
 LIMITS = {
     "MAILBOX_LIMIT_PER_HOUR": "mailbox_limit_per_hour",
@@ -92,6 +97,8 @@ def test_what_need_not_be_set_has_its_documented_default() -> None:
     assert settings.signup_cooldown == timedelta(seconds=60)
     assert settings.idempotency_lifetime == DAY
     assert settings.retention == 90 * DAY
+    assert settings.redact_after == 7 * DAY
+    assert (settings.retention_mode, settings.archived_for) == ("delete", 3_650 * DAY)
     assert settings.attachment_bytes_in_flight == 24_000_000
 
 
@@ -261,6 +268,13 @@ def test_a_count_has_its_bounds(name: str, low: int, high: int) -> None:
         assert str(caught.value) == rule
 
 
+@pytest.mark.parametrize("mode", ["delete", "archive", "both"])
+def test_what_becomes_of_old_messages_is_one_of_three(mode: str) -> None:
+    assert read_settings(REQUIRED | {"RETENTION_MODE": mode}).retention_mode == mode
+    with pytest.raises(ConfigurationError, match="RETENTION_MODE must be one of delete, archive"):
+        read_settings(REQUIRED | {"RETENTION_MODE": mode.upper()})
+
+
 @pytest.mark.parametrize("name", [*SECONDS, *LIFETIMES])
 @pytest.mark.parametrize("value", ["soon", "-1", "1e3", "nan", "inf", "1.", ".5", "1.2345", "1 0"])
 def test_a_duration_that_is_no_number_of_seconds_is_named(name: str, value: str) -> None:
@@ -271,8 +285,8 @@ def test_a_duration_that_is_no_number_of_seconds_is_named(name: str, value: str)
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    [(name, 86_400 * 31) for name in (*SECONDS, *LIFETIMES) if name != "RETENTION_SECONDS"]
-    + [("RETENTION_SECONDS", 86_400 * 3_650)],
+    [(name, 86_400 * 31) for name in (*SECONDS, *LIFETIMES) if name not in YEARS]
+    + [(name, 86_400 * 365 * years) for name, years in YEARS.items()],
 )
 def test_a_duration_has_an_end(name: str, most: int) -> None:
     with pytest.raises(ConfigurationError) as caught:

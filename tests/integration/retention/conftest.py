@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
     from postlease.database import Connection
 
+AGE = timedelta(days=90)
 OLD = timedelta(days=91)
 CONTENT = b"%PDF-"
+
+
+def always() -> bool:
+    """Time without an end."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,8 @@ class Bucket:
 
     def versions(self) -> set[tuple[str, str]]:
         """Every version of every object."""
-        return {(v["Key"], v["VersionId"]) for v in self._listed().get("Versions", [])}
+        pages = self.s3.get_paginator("list_object_versions").paginate(Bucket=self.name)
+        return {(v["Key"], v["VersionId"]) for page in pages for v in page.get("Versions", [])}
 
     def delete_markers(self) -> list[Any]:
         """What a deletion without a version leaves behind."""

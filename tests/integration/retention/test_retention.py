@@ -17,10 +17,10 @@ from postlease import attachments, outbox, retention
 from postlease import database as databases
 from postlease.database import Database
 from postlease.errors import DatabaseError, UnavailableError
-from postlease.retention import Retained
+from postlease.retention import Retained, duties
 from tests import arrange
 from tests.conftest import ROOT
-from tests.integration.retention.conftest import OLD, Bucket, attach, finished
+from tests.integration.retention.conftest import AGE, OLD, Bucket, always, attach, finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
     from postlease.database import Connection
 
-AGE = timedelta(days=90)
 YOUNG = timedelta(days=89)
-
-
-def always() -> bool:
-    return True
 
 
 def rounds(number: int) -> Callable[[], bool]:
@@ -138,14 +133,15 @@ def test_messages_leave_in_chunks_each_committed_by_itself(
         return True
 
     assert run(database, has_time=watch, chunk=2).messages == 5
-    assert seen[:4] == [5, 3, 1, 0]
+    # A look for what is to be redacted, then one for each chunk and one that finds none.
+    assert seen[:5] == [5, 5, 3, 1, 0]
 
 
 def test_a_run_out_of_time_stops_and_the_next_goes_on(
     owner: Connection, application: Connection, database: Database, bucket: Bucket
 ) -> None:
     finished(owner, application, 5)
-    first = run(database, has_time=rounds(2), chunk=2)
+    first = run(database, has_time=rounds(3), chunk=2)
     assert (first.messages, first.complete) == (4, False)
     second = run(database, chunk=2)
     assert (second.messages, second.complete) == (1, True)
@@ -159,12 +155,12 @@ def test_a_run_without_time_removes_nothing(
     assert len(ids(owner)) == 1
 
 
-@pytest.mark.parametrize("time_for", range(1, 6))
+@pytest.mark.parametrize("time_for", range(1, 9))
 def test_a_run_that_ended_before_it_had_looked_everywhere_is_not_complete(
     owner: Connection, database: Database, bucket: Bucket, time_for: int
 ) -> None:
-    """Four kinds of rows, then the objects: five looks."""
-    assert run(database, has_time=rounds(time_for)).complete is (time_for == 5)
+    """Six kinds of rows, then objects and uploads: eight looks."""
+    assert run(database, has_time=rounds(time_for)).complete is (time_for == 8)
 
 
 def test_own_objects_leave_with_their_messages_by_version_and_leave_no_marker(
@@ -269,8 +265,8 @@ def test_objects_that_did_not_fit_into_the_time_leave_with_the_next_run(
 ) -> None:
     monkeypatch.setattr(attachments.deleting, "DELETE_LIMIT", 1)
     with_own_object(owner, application, bucket, 3)
-    # Messages take two looks, keys, windows and the suppression list one each.
-    first = run(database, has_time=rounds(6))
+    # Messages take two looks, what is redacted, tokens, keys, windows and the suppression list one.
+    first = run(database, has_time=rounds(8))
     assert (first.messages, first.objects, first.complete) == (3, 1, False)
     assert len(notes(owner)) == 2
     second = run(database)
@@ -313,7 +309,7 @@ def test_a_run_leaves_the_rows_to_another_that_holds_the_lock(
 ) -> None:
     finished(owner, application)
     with owner.transaction():
-        owner.execute("SELECT pg_advisory_xact_lock(%s)", [retention._LOCK])
+        owner.execute("SELECT pg_advisory_xact_lock(%s)", [duties.LOCK_KEY])
         meanwhile = run(database)
         assert (meanwhile.messages, meanwhile.complete) == (0, False)
     assert run(database).messages == 1
@@ -461,6 +457,12 @@ def test_the_schedule_removes_what_is_older_than_the_setting_says(
         "windows": 0,
         "complete": True,
         "list_entries": 0,
+        "redacted": 0,
+        "tokens": 0,
+        "orphans": 0,
+        "archived": 0,
+        "archive_files": 0,
+        "old_pending": 0,
     }
     assert ids(owner) == {young}
     emitted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -352,7 +352,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         retention=read.seconds("RETENTION_SECONDS", 90 * 86_400, high=86_400 * 3_650),
         retention_mode=read.retention_mode("RETENTION_MODE"),
         redact_after=read.seconds("REDACTION_SECONDS", 7 * 86_400, high=86_400 * 3_650),
-        archived_for=read.seconds("ARCHIVE_SECONDS", 86_400 * 3_650, high=86_400 * 36_500),
+        archived_for=read.seconds("ARCHIVE_SECONDS", 86_400 * 3_650, high=86_400 * 10_950),
     )
 
 

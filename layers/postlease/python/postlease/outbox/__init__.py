@@ -15,6 +15,8 @@
     operating    what an operator resolves and cancels
     retrying     what an operator has sent once more
     purging      finished messages leave
+    archiving    finished messages leave for a file
+    redacting    what a message said, and to whom, is taken out of it
     watching     what the API and the metrics may know
 
 Every statement names the status that it expects. Statements that change several messages lock them
@@ -29,6 +31,13 @@ from postlease.first_use import on_first_use
 
 if TYPE_CHECKING:
     from postlease.outbox.accepting import Accepted, enqueue_for
+    from postlease.outbox.archiving import (
+        Chunk,
+        ReadMessage,
+        next_chunk,
+        purge_chunk,
+        read_chunk,
+    )
     from postlease.outbox.claiming import Claimant, Room, claim, claim_named, claim_probe
     from postlease.outbox.dispatching import Addressee, Asked, Terms, Verdict, authorize
     from postlease.outbox.enqueueing import (
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
     from postlease.outbox.floors import Floors
     from postlease.outbox.looking import HeldUp, held_up, suspects_due, waiting
     from postlease.outbox.operating import CancelWord, ResolveWord, cancel, resolve
-    from postlease.outbox.purging import purge
+    from postlease.outbox.purging import old_pending, purge
     from postlease.outbox.reaping import (
         Reaped,
         expire_waiting,
@@ -52,6 +61,7 @@ if TYPE_CHECKING:
         reap_undispatched,
     )
     from postlease.outbox.recording import record
+    from postlease.outbox.redacting import REDACTED_ADDRESS, Erased, erase, redact
     from postlease.outbox.retrying import RetryWord, count_retriable, retry, retry_many
     from postlease.outbox.settling import settle_accepted
     from postlease.outbox.watching import (
@@ -67,6 +77,7 @@ else:
     __getattr__ = on_first_use(
         __name__,
         accepting="Accepted enqueue_for",
+        archiving="Chunk ReadMessage next_chunk purge_chunk read_chunk",
         claiming="Claimant Room claim claim_named claim_probe",
         dispatching="Addressee Asked Terms Verdict authorize",
         enqueueing="enqueue enqueue_auth rehearse_supersede supersede supersede_notes take_place",
@@ -74,9 +85,10 @@ else:
         floors="Floors",
         looking="HeldUp held_up suspects_due waiting",
         operating="CancelWord ResolveWord cancel resolve",
-        purging="purge",
+        purging="old_pending purge",
         reaping="Reaped expire_waiting reap_dispatched reap_keyed reap_undispatched",
         recording="record",
+        redacting="REDACTED_ADDRESS Erased erase redact",
         retrying="RetryWord count_retriable retry retry_many",
         settling="settle_accepted",
         watching=(

@@ -1,4 +1,7 @@
-"""Finished messages leave; what they owned in S3 is noted for deletion in the same transaction."""
+"""Finished messages leave; what they owned in S3 is noted for deletion in the same transaction.
+
+What waits far too long never leaves here: `old_pending` tells of it, as the metric OldPending.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,14 @@ USING old
 WHERE m.id = old.id
 """
 
+OLD_PENDING: LiteralString = """-- outbox.old_pending
+SELECT count(*) AS found
+FROM postlease.email_messages AS m
+WHERE m.finished_at IS NULL
+  AND m.status = 'pending'
+  AND m.available_at < now() - %(age)s::interval
+"""
+
 
 def purge(connection: Connection, *, age: timedelta, chunk: int) -> int:
     """Delete up to chunk messages that finished longer than age ago; answers how many.
@@ -43,3 +54,10 @@ def purge(connection: Connection, *, age: timedelta, chunk: int) -> int:
     """
     with translated_errors():
         return connection.execute(PURGE, {"age": age, "chunk": chunk}).rowcount
+
+
+def old_pending(connection: Connection, *, age: timedelta) -> int:
+    """How many messages could have been claimed longer than age ago, and were not."""
+    with translated_errors():
+        row = connection.execute(OLD_PENDING, {"age": age}).fetchone()
+    return int(row["found"]) if row else 0

@@ -1,0 +1,139 @@
+"""The archive's files: gzipped JSON Lines, and beside each a manifest of what it holds.
+
+    archive/<day>/<first id>_<last id>_<chunk id>.jsonl.gz
+    archive/<day>/<first id>_<last id>_<chunk id>.manifest.json
+
+A line is `{"message": …, "attachments": […]}`, the rows by their columns. The manifest is written
+after its file and names its distinct ids, SHA-256, bytes and version: a file without one that fits
+was not ended.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from postlease import attachments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postlease.attachments import Version
+    from postlease.outbox import Chunk
+
+PREFIX = "archive/"
+FILE = ".jsonl.gz"
+MANIFEST = ".manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file and its manifest, durable in these versions."""
+
+    file: tuple[str, str]
+    manifest: tuple[str, str]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A file that is there. Its bytes hold addresses and are not printed."""
+
+    name: str
+    file: Version
+    packed: bytes = field(repr=False)
+
+    @property
+    def lines(self) -> list[str]:
+        """One JSON text for each message."""
+        return gzip.decompress(self.packed).decode().split("\n")[:-1]
+
+    def is_told_by(self, manifest: bytes) -> bool:
+        """Whether manifest is this file's."""
+        told: str = json.loads(manifest)["sha256"]
+        return told == hashlib.sha256(self.packed).hexdigest()
+
+
+def name_of(chunk: Chunk) -> str:
+    """Where a chunk's file lies, without the ending: the same however often it is written."""
+    first, last = chunk.message_ids[0], chunk.message_ids[-1]
+    return f"{PREFIX}{chunk.created_at:%Y-%m-%d}/{first}_{last}_{chunk.id}"
+
+
+def write(name: str, ids: Sequence[str], lines: Sequence[str]) -> Written:
+    """Write a file of lines, then the manifest of its ids, which are distinct."""
+    # Without the moment in its header: equal rows are equal bytes.
+    packed = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+    version = attachments.versions.put(name + FILE, packed, "application/gzip")
+    return Written((name + FILE, version), write_manifest(name, ids, packed, version), len(packed))
+
+
+def write_manifest(name: str, ids: Sequence[str], packed: bytes, version: str) -> tuple[str, str]:
+    """The manifest of a file that is there."""
+    distinct = sorted(set(ids))
+    manifest = {
+        "format": 1,
+        "file": name + FILE,
+        "version_id": version,
+        "bytes": len(packed),
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "rows": len(distinct),
+        "ids": distinct,
+    }
+    text = json.dumps(manifest, indent=1).encode()
+    return name + MANIFEST, attachments.versions.put(name + MANIFEST, text, "application/json")
+
+
+def clean(name: str, *keep: tuple[str, str]) -> int:
+    """Delete every version of a file and its manifest but keep; how many were deleted."""
+    found = attachments.versions.listed(name).versions
+    others = [(one.key, one.version_id) for one in found]
+    others = [one for one in others if one not in keep]
+    return len(others) - len(attachments.versions.delete(others))
+
+
+def names(after: str) -> Iterator[str]:
+    """The files behind after, in order, without their endings."""
+    seen = after
+    while True:
+        page = attachments.versions.listed(PREFIX, after=seen)
+        found = list(dict.fromkeys(one.key for one in page.versions if one.key > seen))
+        yield from (key.removesuffix(FILE) for key in found if key.endswith(FILE))
+        if page.is_last or not found:
+            return
+        seen = found[-1]
+
+
+def read(name: str) -> Archived | None:
+    """A file as it is now; None if it is gone."""
+    found = attachments.versions.listed(name + FILE).versions
+    file = next((one for one in found if one.is_latest), None)
+    packed = attachments.versions.get(file) if file else None
+    return Archived(name, file, packed) if file and packed is not None else None
+
+
+def mend(archived: Archived, ids: Sequence[str]) -> int:
+    """Complete what a run that rewrote a file did not: its manifest, and the versions before.
+
+    How many versions were deleted.
+    """
+    file = (archived.file.key, archived.file.version_id)
+    newest = next(
+        (
+            one
+            for one in attachments.versions.listed(archived.name + MANIFEST).versions
+            if one.is_latest
+            and (text := attachments.versions.get(one))
+            and archived.is_told_by(text)
+        ),
+        None,
+    )
+    manifest = (
+        (newest.key, newest.version_id)
+        if newest
+        else write_manifest(archived.name, ids, archived.packed, archived.file.version_id)
+    )
+    return clean(archived.name, file, manifest)
