@@ -68,7 +68,20 @@ class Moment(_Text):
         return stated.isoformat()
 
 
-MESSAGE_ID, AGO, AHEAD = MessageId(), Moment(), Moment(ahead=True)
+class Reason(_Text):
+    """Why a gate is moved: one line without an address."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The reason without blanks around it."""
+        said = value.strip()
+        if not 1 <= len(said) <= 200 or "@" in said or not said.isprintable():
+            self.fail("it must be one line of 1 to 200 characters without an @", param, ctx)
+        return said
+
+
+MESSAGE_ID, AGO, AHEAD, REASON = MessageId(), Moment(), Moment(ahead=True), Reason()
 
 
 def ids(typed: tuple[str, ...]) -> list[str]:
@@ -93,11 +106,16 @@ def address(typed: str) -> str:
     return text.strip()
 
 
+def is_somebody_there() -> bool:
+    """Whether a question can be answered."""
+    return sys.stdin.isatty()
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Nothing if it is meant; OpsError(6) if not, or if nobody can be asked."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not is_somebody_there():
         raise OpsError(f"{question} Nobody is there to ask: say --yes", UNCONFIRMED)
     try:
         is_meant = click.confirm(question, default=False, err=True)

@@ -128,5 +128,7 @@ class Api:
             f"{error.get('pointer') or error.get('parameter')} {error.get('detail')}"
             for error in answer.get("errors") or []
         ]
-        text = "; ".join([part for part in [answer.get("detail"), *places] if part])
-        return OpsError(text, UNKNOWN if status in {404, 410} else REFUSED, problem=problem)
+        text = "; ".join(places) or str(answer.get("detail") or problem)
+        if status in {404, 410}:
+            return OpsError(f"{path}: {text}", UNKNOWN, problem=problem)
+        return OpsError(text, REFUSED, problem=problem)

@@ -45,7 +45,7 @@ def watch(shell: Shell, *, interval: float, count: int) -> None:
     tried.
     """
     api = shell.api()
-    is_live = not shell.as_json and sys.stdout.isatty()
+    is_live = not shell.as_json and _is_terminal()
     looked = 0
     try:
         while True:
@@ -56,6 +56,10 @@ def watch(shell: Shell, *, interval: float, count: int) -> None:
             time.sleep(interval)
     except KeyboardInterrupt:
         return
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _look(api: Api, *, as_json: bool, is_live: bool) -> None:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ops.client import Api
 
 _PROVIDER = click.argument("provider", required=False)
-_REASON = click.option("--reason", required=True, help="Why, for whoever looks next; no address.")
+_REASON = click.option(
+    "--reason", required=True, type=asking.REASON, help="Why, for whoever looks next; no address."
+)
 
 
 @click.group()

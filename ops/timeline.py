@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 CLASSES = {0: "auth", 50: "transactional", 100: "bulk"}
 
+OPERATOR = "operator"
+"""The provider's id of what an operator resolved as sent."""
+
 REASONS = {
     "rejected": "The provider refused this message for good: its content, or its only recipients.",
     "render_error": "The template is missing, or a parameter that it needs is. Nothing was sent.",
@@ -87,7 +90,7 @@ def _history(message: Message) -> Iterator[str]:
     if claim:
         yield from _begun(claim)
     if message["finished_at"]:
-        by = " by an operator's word" if message["provider_message_id"] == "operator" else ""
+        by = " by an operator's word" if message["provider_message_id"] == OPERATOR else ""
         yield _line(message["finished_at"], f"{state(message)}{by}")
 
 
@@ -99,7 +102,8 @@ def _begun(attempt: Mapping[str, Any]) -> Iterator[str]:
     )
     if attempt["dispatched_at"]:
         yield _line(
-            attempt["dispatched_at"], f"{name}: the call to {attempt['provider']} may leave"
+            attempt["dispatched_at"],
+            f"{name}: the call to {attempt['provider']} may have left from here on",
         )
 
 
@@ -127,6 +131,8 @@ def _now(message: Message, gate: Mapping[str, Any] | None) -> str:
     match message["status"]:
         case "sent":
             named = message["provider_message_id"]
+            if named == OPERATOR:
+                return "Now: sent, by an operator's word."
             return plain(f"Now: sent by {message['provider']}, which calls it {named}.")
         case "failed":
             said = REASONS.get(message["reason"], "")

@@ -9,10 +9,12 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from psycopg.rows import dict_row
 
 from local.runtime import REGION
 from local.signatures import ACCESS_KEY, SECRET_KEY, SIGNING_NAME
@@ -21,6 +23,8 @@ from local.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from postlease.database import Connection
 
 TEMPLATE = """
 Transform: AWS::Serverless-2016-10-31
@@ -180,6 +184,24 @@ def stack(running_stack: Stack) -> Stack:
     running_stack.set_faults("accept")
     running_stack.set_events()
     return running_stack
+
+
+@pytest.fixture(scope="session")
+def swept_by_hand(server_url: str) -> Iterator[Stack]:
+    """The product for the run, whose sweeps drain and end; nothing in it happens by itself."""
+    with Stack(database_url=server_url, settings={"SWEEP_LINGER_SECONDS": "0"}) as product:
+        yield product
+
+
+@pytest.fixture
+def emptied(swept_by_hand: Stack) -> Iterator[Connection]:
+    """The owner's connection to that product's database, with its messages and gates gone."""
+    swept_by_hand.provider.inbox.clear()
+    swept_by_hand.set_faults("accept")
+    url = swept_by_hand.database_url
+    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as owner:
+        owner.execute("TRUNCATE postlease.email_messages, postlease.provider_gates CASCADE")
+        yield owner
 
 
 @pytest.fixture

@@ -5,37 +5,27 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
-from local.stack import Stack
 from postlease.model import event_id
 from tests import arrange
 from tests.e2e.conftest import ask, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from local.stack import Stack
     from postlease.database import Connection
 
 
-@pytest.fixture(scope="module")
-def product(server_url: str) -> Iterator[Stack]:
+@pytest.fixture
+def product(swept_by_hand: Stack) -> Stack:
     """The product, swept by hand alone."""
-    settings = {"SWEEP_LINGER_SECONDS": "0"}
-    with Stack(database_url=server_url, settings=settings) as stack:
-        yield stack
+    return swept_by_hand
 
 
 @pytest.fixture
-def rows(product: Stack) -> Iterator[Connection]:
+def rows(emptied: Connection) -> Connection:
     """The owner's connection to the product's database, with its messages gone."""
-    product.provider.inbox.clear()
-    product.set_faults("accept")
-    with psycopg.connect(product.database_url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute("TRUNCATE postlease.email_messages CASCADE")
-        yield owner
+    return emptied
 
 
 def test_a_refused_message_is_found_retried_and_sent_by_a_signed_caller(

@@ -132,6 +132,9 @@ def _probe_and_pace(actors: Actors) -> None:
     gate.reserve(connection, "ses", recipients=2, within=timedelta(seconds=1))
     halving = {"provider": "ses", "message_id": message_id, "burst": AGO}
     connection.execute(pacing.HALVE_RATE, halving)
+    gate.pause(connection, "ses", by="1:role/support", because="wrong template")
+    gate.read(connection)
+    gate.release(connection, "ses", by="1:role/support", because="mended")
 
 
 def _operate(actors: Actors) -> None:
