@@ -70,6 +70,17 @@ class Aviary:
         """The same, signed."""
         return self._kept(conftest.signed(self.stack, method, target, body, **headers), status)
 
+    def try_out(
+        self, method: str, target: str, body: Any, /, *, is_signed: bool, **headers: str
+    ) -> None:
+        """A request in both forms if there are two, whatever is answered but a failure."""
+        url = f"{self.stack.url}{target}"
+        answers = [conftest.ask(url, method, body, **headers)]
+        if is_signed:
+            answers.append(conftest.signed(self.stack, method, target, body, **headers))
+        for answer in answers:
+            self._kept(answer, min(answer.status, 499))
+
     def _kept(self, answer: Answer, status: int) -> Answer:
         text = f"{answer.headers}\n{answer.body.decode()}"
         (self.refusals if answer.status >= 400 else self.successes).append(text)

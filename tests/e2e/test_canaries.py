@@ -22,6 +22,7 @@ from psycopg.rows import dict_row
 from local import postgres
 from local.ses_events import EVENT_KINDS
 from local.stack import Stack
+from postlease.model import event_id
 from tests import arrange, producers
 from tests.aviary import LOUD, OURS, Aviary
 from tests.canaries import TOKEN, Canaries
@@ -379,6 +380,73 @@ def test_mail_asked_for(aviary: Aviary) -> None:
     aviary.signed("POST", "/v1/attachments", file, status=422)
 
 
+def test_what_an_operator_does(aviary: Aviary) -> None:
+    """Many at once, numbers, gates, and back off the list."""
+    people = [aviary.person() for _ in range(3)]
+    receipts = [
+        {
+            "template": "receipt",
+            "to": [{"email": person.address, "name": person.name}],
+            "parameters": {"order_number": person.name, "total": person.address},
+            "idempotency_key": aviary.canaries.key(),
+        }
+        for person in people
+    ]
+    batch = {"messages": receipts}
+    aviary.signed("POST", "/v1/messages/batch", batch, status=202, idempotency_key="batch")
+    aviary.sweep("reject")
+    retry: dict[str, Any] = {"reason": "rejected"}
+    for confirm in (False, True):
+        aviary.signed("POST", "/v1/messages/retry", retry | {"confirm": confirm}, status=200)
+    aviary.signed("POST", "/v1/messages/retry", {"reason": people[0].address}, status=422)
+    aviary.signed("POST", "/v1/messages/retry", {people[0].address: True}, status=400)
+    aviary.signed("GET", "/v1/stats", status=200)
+    for ruling in ({"state": "paused", "reason": "a test"}, {"state": "open", "reason": "over"}):
+        aviary.signed("PUT", "/v1/gates/ses", ruling, status=200)
+        aviary.signed("GET", "/v1/gates", status=200)
+        aviary.signed("GET", "/v1/gates/ses", status=200)
+    wrong = {"state": people[0].name, "reason": people[0].address}
+    aviary.signed("PUT", "/v1/gates/ses", wrong, status=422)
+    listed = {"email": people[0].address}
+    found = aviary.signed("PUT", "/v1/suppressions", listed, status=200)
+    aviary.sweep()
+    aviary.signed("DELETE", f"/v1/suppressions/{found.json['id']}", status=204)
+    file = {"filename": "a.txt", "content_type": "text/plain", "size": 5, "sha256": "0" * 64}
+    aviary.signed("POST", "/v1/attachments", file, status=201)
+
+
+METHODS = {"get", "post", "put", "patch", "delete"}
+
+
+def test_every_route_asked_with_somebody_in_every_place(aviary: Aviary) -> None:
+    """Whatever route there will be: in its path, query, headers, members and values."""
+    described = aviary.ask("GET", "/openapi.json", status=200).json["paths"]
+    routes = [(m, path, one[m]) for path, one in described.items() for m in METHODS & one.keys()]
+    assert len(routes) >= 33
+    for method, path, operation in routes:
+        person, key = aviary.person(), aviary.canaries.key()
+        members = {
+            name: person.address
+            for kind in operation.get("requestBody", {}).get("content", {}).values()
+            for form in (kind["schema"], *kind["schema"].get("oneOf", ()))
+            for name in form.get("properties", {})
+        }
+        place = person.address.replace("@", "%40")
+        bodies: list[Any] = [None]
+        if method not in {"get", "delete"}:
+            bodies = [members, {person.address: {person.address: [person.name]}}]
+        for body in bodies:
+            aviary.try_out(
+                method.upper(),
+                f"{re.sub(r'{[^}]+}', place, path)}?{place}={place}",
+                body,
+                is_signed="security" in operation,
+                idempotency_key=key,
+                user_agent=person.mailbox,
+                accept_language=person.name,
+            )
+
+
 def test_what_a_provider_answers(aviary: Aviary) -> None:
     """It quotes addresses in its refusals; it may also say nothing."""
     for fault in ("accept", "reject", "throttle", "pause", "unavailable", "stall", "lose_response"):
@@ -641,6 +709,26 @@ def test_retention(aviary: Aviary) -> None:
     aviary.sweep()
     _age(aviary)
     assert aviary.run("retention").value["messages"] == 1
+
+
+def test_a_person_who_wants_to_be_erased(aviary: Aviary) -> None:
+    """Their address is the event: finished mail, mail that waits, an address that nobody knows."""
+    person, _, _ = aviary.sign_up()
+    aviary.ask("POST", "/v1/verifications/resend", {"email": person.address}, status=202)
+    assert aviary.run("retention", {"dry_run": True}).error is None
+    assert aviary.run("retention", {"erase": person.address}).value["redacted"] >= 1
+    assert aviary.run("retention", {"erase": aviary.person().address}).error is None
+    for wrong in (person.name, {person.address: person.name}, f"{person.address}@"):
+        assert aviary.run("retention", {"erase": wrong}).error
+    assert aviary.run("retention", {"erase": person.address, person.name: person.address}).error
+
+
+def test_a_doorbell_that_is_rung(aviary: Aviary) -> None:
+    rings = [{"messageId": str(n), "body": event_id(aviary.enqueue())} for n in range(2)]
+    assert aviary.run("doorbell", {"Records": rings}).error is None
+    aviary.stack.set_faults("reject")
+    rings[0]["body"] = event_id(aviary.enqueue())
+    assert aviary.run("doorbell", {"Records": rings}).error is None
 
 
 def test_migrate(aviary: Aviary) -> None:
