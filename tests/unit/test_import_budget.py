@@ -88,7 +88,7 @@ ROOMS = {
         "accounts.verifying",
     },
     "doorbell": DELIVERY,
-    "feedback": {"model.outcomes"},
+    "feedback": set(),
     "messages": {"model.mails", "suppression.listing"},
     "migrate": set(),
     "reaper": {"model.outcomes"},

@@ -8,36 +8,30 @@ Each statement commits by itself and locks that row alone, for its own duration.
 means for its message is decided in `delivery`, and the claim reads the gate itself.
 """
 
-from postlease.gate.closing import (
-    OPEN_GATE,
-    Closing,
-    GateState,
-    Probe,
-    close_gate,
-    look,
-    note,
-    open_gate,
-    take_probe,
-)
-from postlease.gate.pacing import Slots, reserve, set_limit
-from postlease.gate.ruling import GateReport, GateWord, pause, read, release
+from __future__ import annotations
 
-__all__ = [
-    "OPEN_GATE",
-    "Closing",
-    "GateReport",
-    "GateState",
-    "GateWord",
-    "Probe",
-    "Slots",
-    "close_gate",
-    "look",
-    "note",
-    "open_gate",
-    "pause",
-    "read",
-    "release",
-    "reserve",
-    "set_limit",
-    "take_probe",
-]
+from typing import TYPE_CHECKING
+
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.gate.closing import (
+        OPEN_GATE,
+        Closing,
+        GateState,
+        Probe,
+        close_gate,
+        look,
+        note,
+        open_gate,
+        take_probe,
+    )
+    from postlease.gate.pacing import Slots, reserve, set_limit
+    from postlease.gate.ruling import GateReport, pause, read, release
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        closing="OPEN_GATE Closing GateState Probe close_gate look note open_gate take_probe",
+        pacing="Slots reserve set_limit",
+        ruling="GateReport pause read release",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, LiteralString, TypeAlias
+from typing import TYPE_CHECKING, LiteralString
 
 from postlease.database import translated_errors
 from postlease.gate.closing import FIRST_PAUSE
@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from postlease.database import Connection
+    from postlease.model import GateWord
 
 OPERATOR = "operator"
 """Why a paused gate is closed."""
-
-GateWord: TypeAlias = Literal["open", "closed", "paused"]
-"""closed: by the provider's answers, and probes find out when to open it; paused: by an operator."""
 
 # A probe that is never due is no number of a time, so it is not read.
 READ: LiteralString = """-- gate.read

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from postlease.model.words import (
         DeliveryPolicy,
         FailureReason,
+        GateWord,
         Purpose,
         Status,
         event_id,
@@ -52,5 +53,5 @@ else:
         outcomes=(
             "Accepted Blocked Deferred Outcome Rejected Settlement Throttled Unknown Unreachable"
         ),
-        words="DeliveryPolicy FailureReason Purpose Status event_id parse_event_id",
+        words="DeliveryPolicy FailureReason GateWord Purpose Status event_id parse_event_id",
     )

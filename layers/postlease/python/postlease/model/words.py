@@ -1,4 +1,4 @@
-"""The words that every room uses for a message: its states, its purposes, its public id."""
+"""The words that every room uses: a message's states, purposes and public id, a gate's states."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ FailureReason: TypeAlias = Literal[
 ]
 DeliveryPolicy: TypeAlias = Literal["at_least_once", "at_most_once"]
 Purpose: TypeAlias = Literal["verify_email", "reset_password"]
+GateWord: TypeAlias = Literal["open", "closed", "paused"]
+"""closed: by the provider's answers, and probes find out when to open it; paused: by an operator."""
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _EVENT_PREFIX = "evt_"

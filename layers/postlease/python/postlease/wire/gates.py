@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from postlease.config import PROVIDERS
-from postlease.gate import GateWord
+from postlease.model import GateWord
 from postlease.operations import (
     Member,
     Operation,
