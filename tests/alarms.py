@@ -1,13 +1,12 @@
 """What CloudWatch would say of an alarm of the template, over metrics that functions emitted.
 
-As much of CloudWatch as the template uses: one metric with a statistic, or an expression over
-several; periods, M out of N of them, missing data. Whatever else an alarm says is refused, so that
-nothing is taken for understood. Time is seconds since an arbitrary beginning.
+As much of CloudWatch as the template uses: one metric with a statistic; periods, M out of N of
+them, missing data. Whatever else an alarm says is refused, so that nothing is taken for understood.
+Time is seconds since an arbitrary beginning.
 """
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -34,16 +33,6 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "LessThanThreshold": operator.lt,
     "LessThanOrEqualToThreshold": operator.le,
 }
-_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-}
 _QUIET = {"AlarmActions", "OKActions", "AlarmDescription"}
 _KNOWN = _QUIET | {
     "Namespace",
@@ -51,7 +40,6 @@ _KNOWN = _QUIET | {
     "Dimensions",
     "Statistic",
     "Period",
-    "Metrics",
     "EvaluationPeriods",
     "DatapointsToAlarm",
     "Threshold",
@@ -91,95 +79,23 @@ def state(
     where data is missing; here the last ones count alone, and so what is missing shows at once.
     """
     assert alarm.keys() <= _KNOWN, alarm.keys() - _KNOWN
-    period, wanted = _period(alarm), int(alarm["EvaluationPeriods"])
+    period, wanted = int(alarm["Period"]), int(alarm["EvaluationPeriods"])
+    dimensions = sorted((one["Name"], resolve(one["Value"])) for one in alarm["Dimensions"])
+    key = (alarm["Namespace"], alarm["MetricName"], tuple(dimensions))
     end = now - now % period
     points = [
-        _point(alarm, recorded, end - (n + 1) * period, end - n * period, resolve)
+        recorded.datapoint(
+            key, alarm["Statistic"], since=end - (n + 1) * period, until=end - n * period
+        )
         for n in range(wanted)
     ]
     treatment = alarm.get("TreatMissingData", "missing")
-    compare, threshold = (
-        _COMPARISONS[alarm["ComparisonOperator"]],
-        float(resolve(alarm["Threshold"])),
-    )
+    assert treatment in {"breaching", "notBreaching", "missing"}, treatment
+    if treatment == "missing" and all(point is None for point in points):
+        return "INSUFFICIENT_DATA"
+    compare = _COMPARISONS[alarm["ComparisonOperator"]]
+    threshold = float(resolve(alarm["Threshold"]))
     breaching = sum(
         treatment == "breaching" if point is None else compare(point, threshold) for point in points
     )
-    if treatment == "missing" and all(point is None for point in points):
-        return "INSUFFICIENT_DATA"
-    assert treatment in {"breaching", "notBreaching", "missing"}, treatment
     return "ALARM" if breaching >= int(alarm.get("DatapointsToAlarm", wanted)) else "OK"
-
-
-def queries(alarm: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The metrics that an alarm looks at, each with Namespace, MetricName, Dimensions."""
-    if "Metrics" not in alarm:
-        return [dict(alarm)]
-    return [one["MetricStat"]["Metric"] for one in alarm["Metrics"] if "MetricStat" in one]
-
-
-def _period(alarm: Mapping[str, Any]) -> int:
-    if "Metrics" not in alarm:
-        return int(alarm["Period"])
-    [period] = {one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one}
-    return int(period)
-
-
-def _key(metric: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Key:
-    dimensions = sorted((one["Name"], resolve(one["Value"])) for one in metric["Dimensions"])
-    return (metric["Namespace"], metric["MetricName"], tuple(dimensions))
-
-
-def _point(
-    alarm: Mapping[str, Any],
-    recorded: Recorded,
-    since: float,
-    until: float,
-    resolve: Callable[[Any], Any],
-) -> float | None:
-    if "Metrics" not in alarm:
-        key = _key(alarm, resolve)
-        return recorded.datapoint(key, alarm["Statistic"], since=since, until=until)
-    known: dict[str, float | None] = {}
-    [returned] = [one for one in alarm["Metrics"] if one.get("ReturnData", True)]
-    for one in alarm["Metrics"]:
-        if one is not returned:
-            asked = one["MetricStat"]
-            key = _key(asked["Metric"], resolve)
-            known[one["Id"]] = recorded.datapoint(key, asked["Stat"], since=since, until=until)
-    return calculated(returned["Expression"], known)
-
-
-def calculated(expression: str, known: Mapping[str, float | None]) -> float | None:
-    """The value of a metric math expression in one period; None where it has none.
-
-    Numbers, ids, the four operations, comparisons, IF and FILL. What is missing, and what is
-    divided by nothing, leaves no value.
-    """
-    return _calculated(ast.parse(expression, mode="eval").body, known)
-
-
-def _calculated(node: ast.expr, known: Mapping[str, float | None]) -> float | None:
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return float(number)
-        case ast.Name(id=name):
-            return known[name]
-        case ast.BinOp(left=left, op=op, right=right):
-            return _together(op, _calculated(left, known), _calculated(right, known))
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _together(op, _calculated(left, known), _calculated(right, known))
-        case ast.Call(func=ast.Name(id="FILL"), args=[filled, other]):
-            value = _calculated(filled, known)
-            return _calculated(other, known) if value is None else value
-        case ast.Call(func=ast.Name(id="IF"), args=[condition, then, otherwise]):
-            asked = _calculated(condition, known)
-            return None if asked is None else _calculated(then if asked else otherwise, known)
-        case _:
-            raise NotImplementedError(ast.dump(node))
-
-
-def _together(op: ast.AST, left: float | None, right: float | None) -> float | None:
-    if left is None or right is None or (isinstance(op, ast.Div) and not right):
-        return None
-    return float(_OPERATORS[type(op)](left, right))

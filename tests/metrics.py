@@ -26,7 +26,7 @@ _BACKLOG = {
     "OldestDueSeconds": "Seconds",
 }
 _DELIVERED = {
-    **_counts("Claimed", "Attempts", "AttemptsFailed", "Sent", "SentWithin10s"),
+    **_counts("Claimed", "Sent", "SentWithin10s"),
     **_counts("Failed", "FailedRejected", "FailedUnprepared", "FailedExhausted", "FailedRate"),
     **_counts("Expired", "Superseded", "Suppressed", "Deferred", "Unreachable", "Throttled"),
     **_counts("Blocked", "UnknownOutcomes", "AcceptedUnrecorded", "LeaseLost", "Unexpected"),
@@ -34,14 +34,23 @@ _DELIVERED = {
 }
 
 DISTRIBUTIONS = dict.fromkeys(("SendDuration", "EnqueueToCall", "EnqueueToSent"), "Milliseconds")
+SAMPLES = _counts("AttemptFailed", "HardBounced", "Complained")
+"""Ones and zeros, one for each attempt or mail: their average is a share."""
+
+SILENT = frozenset((*DISTRIBUTIONS, *SAMPLES))
 """Of these an idle run has no values, and there is no zero for that."""
 
 EMITTED: dict[str, Units] = {
-    "sweep": {**_DELIVERED, **DISTRIBUTIONS, **_BACKLOG, **_counts("SweepHeartbeat")},
+    "sweep": {
+        **_DELIVERED,
+        **DISTRIBUTIONS,
+        **_counts("AttemptFailed", "SweepHeartbeat"),
+        **_BACKLOG,
+    },
     "doorbell": {
         **_DELIVERED,
         **DISTRIBUTIONS,
-        **_counts("DoorbellHeard", "DoorbellMalformed", "DoorbellUnseen"),
+        **_counts("AttemptFailed", "DoorbellHeard", "DoorbellMalformed", "DoorbellUnseen"),
     },
     "reaper": {
         **_BACKLOG,
@@ -63,8 +72,9 @@ EMITTED: dict[str, Units] = {
         "EventsIgnored",
         "EventsFailed",
         "Bounces",
-        "HardBounces",
+        "HardBounced",
         "Complaints",
+        "Complained",
         "Suppressions",
     ),
     # The functions of the API, after a commit that made auth mail.

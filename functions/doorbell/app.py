@@ -53,6 +53,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
             "DoorbellUnseen": len(tally.unseen),
         },
         milliseconds=tally.distributions(),
+        samples=tally.samples(),
     )
     return {
         "batchItemFailures": [

@@ -33,9 +33,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
             "EventsIgnored": sum(one.word == "ignored" for one in taken),
             "EventsFailed": len(failures),
             "Bounces": sum(one.bounced for one in taken),
-            "HardBounces": sum(one.bounced_hard for one in taken),
             "Complaints": sum(one.complained for one in taken),
             "Suppressions": sum(one.suppressed for one in taken),
-        }
+        },
+        samples={
+            "HardBounced": [
+                float(one.bounced_hard) for one in taken if one.bounced_hard or one.delivered
+            ],
+            "Complained": [
+                float(one.complained) for one in taken if one.complained or one.delivered
+            ],
+        },
     )
     return {"batchItemFailures": failures}

@@ -38,5 +38,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         tally.metrics() | backlog.counts() | {"GatePaused": int(paused), "SweepHeartbeat": 1},
         seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
         milliseconds=tally.distributions(),
+        samples=tally.samples(),
     )
     return dict(tally.counts)

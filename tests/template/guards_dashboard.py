@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.metrics import DIMENSION, DISTRIBUTIONS, NAMES, NAMESPACE
+from tests.metrics import DIMENSION, DISTRIBUTIONS, NAMES, NAMESPACE, SAMPLES
 
 if TYPE_CHECKING:
     from tests.template.deployment import Deployment
@@ -43,7 +43,8 @@ ANSWERED: dict[str, set[str]] = {
         "Suppressed",
     },
     "Attempts by outcome, but accepted": {"Unreachable", "Throttled", "Blocked", "UnknownOutcomes"},
-    "Bounced for good and complained, percent of a day": {"HardBounces", "Complaints", "Sent"},
+    "Attempts gone wrong, percent": {"AttemptFailed"},
+    "Bounced for good and complained, percent": {"HardBounced", "Complained"},
     "Heartbeats in five minutes": {"SweepHeartbeat", "ReaperHeartbeat"},
     "Retention, a day": {"RetentionHeartbeat", "PurgedMessages", "PurgedObjects"},
     "Invocations": {"Invocations"},
@@ -84,7 +85,8 @@ def _expressions(properties: dict[str, Any]) -> list[str]:
 def dashboard_metrics(deployed: Deployment) -> list[str]:
     """Every metric is emitted under the dimension that the widget names, or is AWS's own of ours.
 
-    A distribution is shown by percentiles, for a sum of times says nothing.
+    A distribution is shown by percentiles, for a sum of times says nothing; ones and zeros by their
+    average.
     """
     complaints = []
     for widget in widgets(deployed):
@@ -105,6 +107,7 @@ def _complaints(deployed: Deployment, metric: Metric, stat: str) -> list[str]:
             f"{metric.name} has other dimensions": metric.dimensions != OWN,
             f"{metric.name} is a distribution": metric.name in DISTRIBUTIONS
             and not re.fullmatch(r"p\d+", stat),
+            f"{metric.name} is shown by no average": metric.name in SAMPLES and stat != "Average",
         }
         return [complaint for complaint, holds in wrong.items() if holds]
     dimension, value = metric.dimensions

@@ -53,16 +53,9 @@ MUTANTS = (
     Mutant(
         "a rate that is none",
         guards_watching.alarms,
-        "FailureRateAlarm rings at: wrong in 300 s > 20, 1 of 1",
-        of("FailureRateAlarm", "Metrics", 0, "Expression"),
-        "wrong",
-    ),
-    Mutant(
-        "a rate of something else",
-        guards_watching.alarms,
-        "BounceRateAlarm watches",
-        of("BounceRateAlarm", "Metrics", 1, "MetricStat", "Metric", "MetricName"),
-        "Bounces",
+        "FailureRateAlarm rings at: Sum in 60 s > 0.2, 2 of 5",
+        of("FailureRateAlarm", "Statistic"),
+        "Sum",
     ),
     Mutant(
         "an alarm that tells nobody",
@@ -90,13 +83,6 @@ MUTANTS = (
         "OldestDueAlarm watches OldestDueMinutes, which no code emits",
         of("OldestDueAlarm", "MetricName"),
         "OldestDueMinutes",
-    ),
-    Mutant(
-        "a rate of a metric that nobody emits",
-        guards_watching.custom_metrics,
-        "FailureRateAlarm watches Tries, which no code emits",
-        of("FailureRateAlarm", "Metrics", 2, "MetricStat", "Metric", "MetricName"),
-        "Tries",
     ),
     Mutant(
         "an alarm that all stacks share",
@@ -132,6 +118,13 @@ MUTANTS = (
         "Due to sent, milliseconds: EnqueueToSent is a distribution",
         _BODY,
         _body('{"stat": "p50", "label": "p50"}', '{"label": "p50"}'),
+    ),
+    Mutant(
+        "a sum of ones and zeros",
+        guards_dashboard.dashboard_metrics,
+        "Attempts gone wrong, percent: AttemptFailed is shown by no average",
+        _BODY,
+        _body('"id": "wrong", "visible": false, "stat": "Average"', '"id": "wrong"'),
     ),
     Mutant(
         "a widget of a queue that is not there",

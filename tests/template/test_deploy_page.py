@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postlease.rendering import SHIPPED
-from tests.alarms import queries
-from tests.metrics import DISTRIBUTIONS, EMITTED, NAMES
+from tests.metrics import EMITTED, NAMES, SILENT
 from tests.template.deployment import (
     LOGICAL_IDS,
     ROOT,
@@ -166,12 +165,11 @@ def test_the_environments_of_the_table_are_the_template_s_bounds(deployed: Deplo
 
 
 def test_the_cost_of_watching_is_counted(deployed: Deployment) -> None:
-    """An alarm costs by the metrics that it watches; an idle stack tells of no mail's times."""
-    alarms = deployed.of_type("AWS::CloudWatch::Alarm").values()
-    looked_at = sum(len(queries(alarm["Properties"])) for alarm in alarms)
-    idle = (EMITTED["sweep"].keys() | EMITTED["reaper"].keys()) - DISTRIBUTIONS.keys()
+    """An idle stack tells of no mail's times."""
+    alarms = deployed.of_type("AWS::CloudWatch::Alarm")
+    idle = (EMITTED["sweep"].keys() | EMITTED["reaper"].keys()) - SILENT
     more = len(NAMES - idle)
-    assert f"${looked_at / 10:.2f} for {len(alarms)} alarms over {looked_at} metrics" in PAGE
+    assert f"${len(alarms) / 10:.2f} for {len(alarms)} alarms" in PAGE
     assert f"${len(idle) * 0.3:.2f} for {len(idle)} metrics" in PAGE
     assert f"up to ${more * 0.3:.2f} for {more} more metrics" in PAGE
     assert f"The {len(alarms)} alarms speak" in PAGE

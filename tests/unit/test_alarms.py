@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.alarms import Recorded, State, calculated, state
+from tests.alarms import Recorded, State, state
 
 
 def emitted(name: str, *values: float, service: str = "postlease") -> str:
@@ -80,26 +80,6 @@ def test_a_period_s_value_is_its_statistic_over_all_lines(statistic: str, value:
     assert recorded.datapoint(key, statistic, since=0, until=60) == value
 
 
-@pytest.mark.parametrize(
-    ("expression", "value"),
-    [
-        ("100 * part / whole", 25),
-        ("IF(whole >= 9, 1, 0)", 0),
-        ("IF(whole > part, 100 * part / whole, 0)", 25),
-        ("part / none", None),
-        ("IF(gone >= 1, 1, 0)", None),
-        ("IF(FILL(gone, 0) >= 1, gone, 7)", 7),
-        ("1 + gone", None),
-    ],
-)
-def test_an_expression_has_a_value_where_what_it_speaks_of_has(
-    expression: str, value: float | None
-) -> None:
-    assert calculated(expression, {"part": 2, "whole": 8, "none": 0, "gone": None}) == value
-
-
 def test_what_is_not_understood_is_refused() -> None:
-    with pytest.raises(NotImplementedError):
-        calculated("RATE(part)", {"part": 1})
     with pytest.raises(AssertionError):
         state(ALARM | {"ExtendedStatistic": "p99"}, Recorded(), now=180)

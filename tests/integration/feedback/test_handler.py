@@ -14,6 +14,7 @@ import pytest
 from local.runtime import ACCOUNT
 from tests import arrange
 from tests.integration.feedback.conftest import told
+from tests.metrics import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,9 +59,7 @@ def batch(*bodies: Any) -> dict[str, Any]:
 
 def metrics(capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
     """What the function counted."""
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    [emitted] = [line for line in lines if "_aws" in line]
-    return {name: values[0] for name, values in emitted.items() if isinstance(values, list)}
+    return {one.name: sum(one.values) for one in read(capsys.readouterr().out)}
 
 
 def test_each_event_is_taken_by_itself_and_counted(
@@ -85,7 +84,8 @@ def test_each_event_is_taken_by_itself_and_counted(
         "EventsIgnored": 2,
         "EventsFailed": 0,
         "Bounces": 1,
-        "HardBounces": 1,
+        "HardBounced": 1,
+        "Complained": 1,
         "Complaints": 1,
         "Suppressions": 2,
     }

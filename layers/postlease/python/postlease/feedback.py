@@ -27,7 +27,8 @@ Word: TypeAlias = Literal["ignored", "noted", "status"]
 class Taken:
     """What one event did. suppressed counts the entries of the list that it changed.
 
-    bounced_hard: for good, which is what providers judge a sender by.
+    bounced_hard: for good, which is what providers judge a sender by; as a share of those and of
+    what was delivered.
     """
 
     word: Word
@@ -35,6 +36,7 @@ class Taken:
     suppressed: int = 0
     bounced: bool = False
     bounced_hard: bool = False
+    delivered: bool = False
     complained: bool = False
 
 
@@ -84,6 +86,7 @@ def _note(settings: Settings, database: Database, event: MailEvent) -> Taken:
         suppressed=_keep_list(settings, database, event) if event.addresses else 0,
         bounced=event.kind == "Bounce",
         bounced_hard=event.kind == "Bounce" and event.effect == "hard",
+        delivered=event.kind == "Delivery",
         complained=event.kind == "Complaint",
     )
     logger.info(

@@ -177,8 +177,9 @@ def emit(
     *,
     seconds: Mapping[str, float] | None = None,
     milliseconds: Mapping[str, Sequence[float]] | None = None,
+    samples: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
-    """Write counts, ages and distributions at once.
+    """Write counts, ages and distributions at once; samples are ones and zeros, for their average.
 
     Zeros are written too, so that silence means that nobody ran.
     """
@@ -187,10 +188,15 @@ def emit(
     for name, value in (seconds or {}).items():
         metrics.add_metric(name=name, unit=MetricUnit.Seconds, value=value)
     _flush()
-    for name, values in (milliseconds or {}).items():
+    _spread(milliseconds or {}, MetricUnit.Milliseconds)
+    _spread(samples or {}, MetricUnit.Count)
+
+
+def _spread(distributions: Mapping[str, Sequence[float]], unit: MetricUnit) -> None:
+    for name, values in distributions.items():
         for start in range(0, len(values), _VALUES_PER_METRIC):
             for value in values[start : start + _VALUES_PER_METRIC]:
-                metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
+                metrics.add_metric(name=name, unit=unit, value=value)
             _flush()
 
 

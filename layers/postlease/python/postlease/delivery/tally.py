@@ -17,7 +17,7 @@ _PROMISED_MILLISECONDS = 10_000.0
 
 _UNPREPARED = ("render_error", "attachment_missing", "attachment_changed")
 _GONE_WRONG = ("rejected", "deferred", "unreachable", "blocked", "unknown", *_UNPREPARED)
-_TRIED = ("accepted", "accepted_unrecorded", "throttled", *_GONE_WRONG)
+_GONE_WELL = ("accepted", "accepted_unrecorded", "throttled")
 
 
 @dataclass(slots=True)
@@ -68,15 +68,11 @@ class Tally:
         """The counts by metric name, zeros included. FailedRate is a share from 0 to 1.
 
         Failed is the sum of the three that begin with it, Expired, Superseded and Suppressed.
-        AttemptsFailed are those of Attempts that say that something is wrong, with the message, the
-        provider or what we need: being throttled is not among them.
         """
         count = self.counts
         ended = count["sent"] + count["failed"]
         return {
             "Claimed": count["claimed"],
-            "Attempts": sum(count[word] for word in _TRIED),
-            "AttemptsFailed": sum(count[word] for word in _GONE_WRONG),
             "Sent": count["sent"],
             "SentWithin10s": sum(
                 waited <= _PROMISED_MILLISECONDS for waited in self.latency_milliseconds
@@ -99,6 +95,15 @@ class Tally:
             "GatePauses": count["gate_closed"],
             "FailedRate": count["failed"] / ended if ended else 0.0,
         }
+
+    def samples(self) -> dict[str, list[float]]:
+        """For each attempt 1 if it says that something is wrong, 0 if not, by metric name.
+
+        Wrong with the message, the provider or what we need: being throttled is not.
+        """
+        wrong = sum(self.counts[word] for word in _GONE_WRONG)
+        well = sum(self.counts[word] for word in _GONE_WELL)
+        return {"AttemptFailed": [1.0] * wrong + [0.0] * well}
 
     def distributions(self) -> dict[str, list[float]]:
         """Milliseconds by metric name."""
