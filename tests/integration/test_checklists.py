@@ -114,6 +114,7 @@ def test_metrics_expose_queued_sending_sent_failed_and_expired_counts(
     owner: Connection,
     application: Connection,
 ) -> None:
+    """RET-03: also when there is nothing to tell."""
     names = ("Queued", "Sending", "Sent", "Failed", "Expired")
     zeros = metrics_of("sweep")
     assert {name: zeros[name] for name in names} == {name: [0] for name in names}
@@ -148,6 +149,7 @@ def test_metrics_expose_queued_sending_sent_failed_and_expired_counts(
 def test_metrics_tell_the_age_of_the_oldest_pending_the_failed_rate_and_the_send_duration(
     metrics_of: Callable[[str], dict[str, list[float]]], sweeps: Sweeps, owner: Connection
 ) -> None:
+    """RET-03."""
     oldest, newer, third, fourth = arrange.enqueue(owner, 4)
     arrange.age(owner, oldest, 3 * HOUR, "available_at")
     arrange.age(owner, newer, HOUR, "available_at")

@@ -193,6 +193,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_hot_statement_reads_what_it_needs_and_no_history(queue: Connection, name: str) -> None:
+    """RET-01."""
     call, allowed = CALLS[name]
     assert ways_in(call, queue) == allowed
 

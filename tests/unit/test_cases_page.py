@@ -31,6 +31,7 @@ GROUPS = {
     "RSD": 3,
     "IDM": 3,
     "TPL": 5,
+    "RET": 3,
 }
 
 

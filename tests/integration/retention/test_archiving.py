@@ -250,7 +250,7 @@ def test_a_process_that_is_killed_twice_leaves_nothing_behind(
     database: Database,
     bucket: Bucket,
 ) -> None:
-    """Wherever in their chunks the two processes die."""
+    """RET-01: wherever in their chunks the two processes die."""
     ids = finished(owner, application, 12)
     for place, message_id in enumerate(ids):
         key = f"attachments/uploads/{place}.pdf"
@@ -309,7 +309,31 @@ def test_a_message_that_is_retried_while_its_file_is_written_stays_and_is_not_in
     assert is_consistent(bucket)
 
 
-def test_a_chunk_whose_messages_were_all_retried_leaves_no_file(
+def test_a_message_that_changes_while_its_file_is_written_is_kept_as_it_became(
+    owner: Connection,
+    application: Connection,
+    database: Database,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An event of the provider may come as late."""
+    [message_id] = finished(owner, application)
+    write = files.write
+
+    def meanwhile(*arguments: Any) -> files.Written:
+        owner.execute("UPDATE postlease.email_messages SET provider_message_id = 'late'")
+        monkeypatch.setattr(files, "write", write)
+        return write(*arguments)
+
+    monkeypatch.setattr(files, "write", meanwhile)
+    assert archive(database).messages == 1
+    [line] = lines(bucket)
+    message = json.loads(line)["message"]
+    assert (message["id"], message["provider_message_id"]) == (str(message_id), "late")
+    assert is_consistent(bucket)
+
+
+def test_a_chunk_whose_messages_were_all_retried_leaves_no_file_and_stops_no_other(
     owner: Connection,
     application: Connection,
     database: Database,
@@ -322,8 +346,11 @@ def test_a_chunk_whose_messages_were_all_retried_leaves_no_file(
     killed("after the manifest")
     assert bucket.versions()
     outbox.retry(application, message_id)
+    arrange.age(owner, message_id, -timedelta(days=1), "available_at")
+    later = finished(owner, application)
     assert archive(database).complete
-    assert bucket.versions() == set()
+    assert archived_ids(bucket) == list(map(str, later))
+    assert is_consistent(bucket)
     assert arrange.statuses(owner) == {"pending": 1}
 
 

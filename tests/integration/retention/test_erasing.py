@@ -234,6 +234,7 @@ def test_the_function_erases_and_neither_its_answer_nor_its_log_names_the_addres
     handler: Callable[..., dict[str, Any]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """RET-05."""
     arrange.enqueue(owner, to=[ADA])
     answer = handler({"erase": " Ada@EXAMPLE.com "}, Invocation())
     assert (answer["cancelled"], answer["complete"]) == (1, True)

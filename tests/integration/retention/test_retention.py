@@ -140,6 +140,7 @@ def test_messages_leave_in_chunks_each_committed_by_itself(
 def test_a_run_out_of_time_stops_and_the_next_goes_on(
     owner: Connection, application: Connection, database: Database, bucket: Bucket
 ) -> None:
+    """RET-01: each chunk that was committed stays gone, whatever ends the run."""
     finished(owner, application, 5)
     first = run(database, has_time=rounds(3), chunk=2)
     assert (first.messages, first.complete) == (4, False)
@@ -501,6 +502,7 @@ def test_no_line_of_a_run_holds_an_address_or_a_key(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """RET-05."""
     keys = with_own_object(owner, application, bucket, 2)
     bucket.refuse_deletion(keys[0])
     assert not handler(EVENT, Invocation())["complete"]

@@ -29,7 +29,7 @@ WITH old AS MATERIALIZED (
       AND m.finished_at IS NOT NULL
       AND m.redacted_at IS NULL
       AND m.finished_at < now() - %(age)s::interval
-    ORDER BY m.id
+    ORDER BY m.finished_at
     LIMIT %(chunk)s
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -54,8 +54,8 @@ WITH page AS MATERIALIZED (
     JOIN page ON page.id = m.id
     WHERE EXISTS (
         SELECT FROM unnest(m.to_addresses || m.cc_addresses || m.bcc_addresses) AS a (address)
-        WHERE lower(a.address) = %(address)s)
-       OR position(%(address)s IN lower(m.reply_to)) > 0
+        WHERE lower(a.address COLLATE "C") = %(address)s)
+       OR position(%(address)s IN lower(m.reply_to COLLATE "C")) > 0
     ORDER BY m.id
     FOR NO KEY UPDATE OF m
 ), noted AS (
@@ -76,9 +76,11 @@ WITH page AS MATERIALIZED (
         finished_at = coalesce(m.finished_at, now()),
         parameters = '{}', recipient_names = '{}', reply_to = NULL,
         to_addresses = ARRAY[%(nobody)s], cc_addresses = '{}', bcc_addresses = '{}',
-        idempotency_key = CASE WHEN position(%(address)s IN lower(m.idempotency_key)) > 0
-            THEN 'erased:' || m.id ELSE m.idempotency_key END,
-        cancel_scope = CASE WHEN position(%(address)s IN lower(m.cancel_scope)) > 0
+        idempotency_key = CASE
+            WHEN position(%(address)s IN lower(m.idempotency_key COLLATE "C")) > 0
+            THEN 'erased:' || m.id
+            ELSE m.idempotency_key END,
+        cancel_scope = CASE WHEN position(%(address)s IN lower(m.cancel_scope COLLATE "C")) > 0
             THEN NULL ELSE m.cancel_scope END,
         redacted_at = coalesce(m.redacted_at, now())
     FROM theirs

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from postlease.database import Connection, Database
     from postlease.outbox import Chunk, ReadMessage
+    from postlease.retention.duties import Lease
 
 # By the database's clock, as everything else.
 LAST_DAY: LiteralString = """-- retention.last_day
@@ -35,27 +36,34 @@ class _ChangedError(Exception):
     """A message is no longer what was written: the rows stay, the file is written anew."""
 
 
-def archive(database: Database, *, age: timedelta, chunk: int) -> int | None:
+def archive(database: Database, lease: Lease, *, age: timedelta, chunk: int) -> int | None:
     """Move up to chunk messages that finished longer than age ago into one file; how many left.
 
-    None: another run holds the lock, or somebody changed the messages again and again; what is
-    chosen stays chosen. Call it outside of a transaction, while the archive's lease is ours. Raises
+    None: another run holds lock or lease, or somebody changed the messages again and again; what is
+    chosen stays chosen. lease is the archive's. Call it outside of a transaction. Raises
     UnavailableError when database or storage is away.
     """
-    chosen = locked(database, lambda connection: (_choose(connection, age, chunk),))
-    if chosen is None:
-        return None
-    if chosen[0] is None:
-        return 0
-    return _move(database, chosen[0], age)
+    while lease.take():
+        chosen = locked(database, lambda connection: (_choose(connection, age, chunk),))
+        if chosen is None:
+            return None
+        if chosen[0] is None:
+            return 0
+        # None is left of a chunk whose messages were all retried: there may be another.
+        moved = _move(database, lease, chosen[0], age)
+        if moved != 0:
+            return moved
+    return None
 
 
 def _choose(connection: Connection, age: timedelta, chunk: int) -> Chunk | None:
     return outbox.next_chunk(connection, age=age, chunk=chunk)
 
 
-def _move(database: Database, chunk: Chunk, age: timedelta) -> int | None:
+def _move(database: Database, lease: Lease, chunk: Chunk, age: timedelta) -> int | None:
     for attempt in range(_TRIES):
+        if not lease.take():
+            break
         messages = outbox.read_chunk(database.connection(), chunk, age=age)
         _write(chunk, messages, is_first=not (attempt or chunk.is_resumed))
         try:

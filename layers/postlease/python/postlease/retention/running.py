@@ -105,7 +105,7 @@ def _rows(
         return lambda: duties.locked(database, purge)
 
     def into_the_archive() -> int | None:
-        return archiving.archive(database, age=age, chunk=chunk) if lease.take() else None
+        return archiving.archive(database, lease, age=age, chunk=chunk)
 
     archives = rules.mode != "delete"
     rooms: dict[str, Callable[[], int | None]] = {
