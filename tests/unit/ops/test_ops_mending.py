@@ -142,6 +142,14 @@ def test_a_retry_takes_no_more_than_were_counted(ops: Ops, double: Double) -> No
     assert len(double.asked) == 2
 
 
+def test_a_retry_ends_when_nothing_more_can_be_taken(ops: Ops, double: Double) -> None:
+    """Somebody else may have taken them, or hold them."""
+    double.say(MANY, counted(3), counted(2, 1), {"confirmed": True, "retried": 0, "left": 2})
+    result = ops("retry", "--reason", "rejected", "--yes")
+    assert (result.status, result.out) == (0, "1 are pending again, 2 are left.\n")
+    assert len(double.asked) == 3
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -202,6 +202,16 @@ def test_stats_tell_each_class_the_last_day_and_the_gate_in_use(ops: Ops, double
     }
 
 
+def test_stats_do_without_the_gates_where_they_may_not_be_looked_at(
+    ops: Ops, double: Double
+) -> None:
+    double.say("GET /v1/stats", STATS)
+    double.say("GET /v1/gates", {"message": "Forbidden"}, status=403)
+    assert "gate" not in ops("stats").out
+    assert ops("stats", "--json").json == STATS | {"gates": []}
+    assert ops("watch", "--count", "1").out.endswith(" gate=-\n")
+
+
 def test_watch_writes_a_line_a_look_where_nobody_sits_and_survives_an_outage(
     ops: Ops, double: Double
 ) -> None:
