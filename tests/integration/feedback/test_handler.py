@@ -74,6 +74,7 @@ def test_each_event_is_taken_by_itself_and_counted(
         "nonsense",
         told("Send", message_id=message_id),
         told("PermanentBounce", message_id=message_id),
+        told("TransientBounce", "c@example.com", message_id=message_id),
         told("Complaint", "b@example.com"),
         {"source": "aws.s3"},
     )
@@ -83,7 +84,7 @@ def test_each_event_is_taken_by_itself_and_counted(
         "EventsSettled": 1,
         "EventsIgnored": 2,
         "EventsFailed": 0,
-        "Bounces": 1,
+        "Bounces": 2,
         "HardBounced": 1,
         "Complained": 1,
         "Complaints": 1,

@@ -103,6 +103,13 @@ def test_a_sweep_that_stopped(watch: Watch) -> None:
     assert watch.said() == QUIET | {"SweepHeartbeatAlarm": "ALARM"}
 
 
+def test_a_paused_gate_is_told_where_no_sweep_runs_either(watch: Watch, owner: Connection) -> None:
+    gate.pause(owner, "ses", by="somebody", because="a test")
+    watch.pass_minutes(5, "reaper")
+    ringing = dict.fromkeys(("SweepHeartbeatAlarm", "GatePausedAlarm"), "ALARM")
+    assert watch.said() == QUIET | ringing
+
+
 def test_a_reaper_that_stopped(watch: Watch) -> None:
     watch.pass_minutes(5, "sweep")
     assert watch.said() == QUIET | {"ReaperHeartbeatAlarm": "ALARM"}
