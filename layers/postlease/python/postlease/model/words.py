@@ -22,7 +22,7 @@ FailureReason: TypeAlias = Literal[
 DeliveryPolicy: TypeAlias = Literal["at_least_once", "at_most_once"]
 Purpose: TypeAlias = Literal["verify_email", "reset_password"]
 GateWord: TypeAlias = Literal["open", "closed", "paused"]
-"""closed: by the provider's answers, and probes find out when to open it; paused: by an operator."""
+"""closed: by the provider's answers, and probes find out when to open it; paused: by somebody."""
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _EVENT_PREFIX = "evt_"
