@@ -8,7 +8,7 @@ MEASURE = $(if $(COVERAGE),--cov --cov-report=term)
 
 .DEFAULT_GOAL := help
 .PHONY: help ops setup setup-sam setup-lambda setup-emulator artefact demo dev sam-samples test test-chosen test-inside test-whole \
-	bench bench-quick setup-peers bench-doorbell bench-oracle bench-attachments bench-storage check lint types imports template build e2e emulator test-debian \
+	bench bench-quick setup-peers bench-doorbell bench-oracle bench-attachments bench-storage bench-retention check lint types imports template build e2e emulator test-debian \
 	schema openapi test-api test-browser test-node corpus format lock chaos chaos-mutants templates check-templates preview snapshot release
 
 help:  ## list the targets
@@ -65,6 +65,9 @@ bench-attachments: setup  ## measure the memory that a sweep takes for large att
 
 bench-storage: setup  ## measure the room that a message takes in the database (ARGS)
 	@$(RUN) -m bench.storage $(ARGS)
+
+bench-retention: setup  ## kill retention on its way, count what it leaves, time claims beside it (ARGS)
+	@$(RUN) -m bench.retention $(ARGS)
 
 check: COVERAGE = 1
 check: lint types imports test test-debian template build test-api test-browser test-node  ## all that CI runs (with -j2)
