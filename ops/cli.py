@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -58,7 +57,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     shell = Shell()
     try:
         status = cli.main(arguments, prog_name="ops", obj=shell, standalone_mode=False)
-        sys.stdout.flush()
     except OpsError as error:
         complain(error, as_json=shell.as_json)
         return error.status
@@ -67,8 +65,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.Abort:
         return _INTERRUPTED
-    except BrokenPipeError:  # `ops list | head`: whoever read has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # so click ends what writes to nobody: `ops list | head` has seen enough
         return 0
     return status or 0
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +16,12 @@ from tests.unit.ops.conftest import EVENT, message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.unit.ops.conftest import Double, Result
 
     Ops = Callable[..., Result]
 
+ROOT = Path(__file__).parents[3]
 SHOW = f"GET /v1/messages/{EVENT}"
 HOST = "https://a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com"
 
@@ -151,6 +155,18 @@ def test_a_change_that_was_not_answered_may_have_been_done_and_a_look_was_not(
     assert (result.status, "look before you repeat" in result.err) == (5, True)
     result = ops("show", EVENT)
     assert (result.status, "look before you repeat" in result.err) == (5, False)
+
+
+def test_whoever_reads_only_the_first_lines_gets_no_error(bare: object, double: Double) -> None:
+    double.say("GET /v1/messages", {"messages": [message()], "cursor": None})
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "ops", "--local", "--endpoint", double.url, "list"]
+    ended = subprocess.run(
+        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_with_json_an_error_is_json_too(ops: Ops, double: Double) -> None:
