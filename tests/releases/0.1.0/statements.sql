@@ -167,6 +167,16 @@ WHERE d.id > %(after)s
 ORDER BY d.id
 LIMIT %(limit)s
 
+--- attachments.orphans
+-- attachments.orphans
+SELECT s.key, s.version
+FROM unnest(%(keys)s::text[], %(versions)s::text[], %(moments)s::timestamptz[])
+    AS s (key, version, modified_at)
+WHERE s.modified_at < now() - %(age)s::interval
+  AND NOT EXISTS (
+    SELECT FROM postlease.email_attachments AS a
+    WHERE a.owned AND a.storage_ref = s.key AND a.version_id = s.version)
+
 --- gate.close
 -- gate.close
 INSERT INTO postlease.provider_gates AS g (provider, closed_at, close_reason, closed_by, probe_at)
@@ -231,6 +241,7 @@ SET closed_at = NULL,
     updated_at = now()
 FROM (SELECT now() - %(age)s::interval) AS c (began_at)
 WHERE g.provider = %(provider)s
+  AND NOT g.is_paused
   -- What was on its way when the gate was closed says nothing about the time since.
   AND (g.closed_at <= c.began_at
        OR g.closed_at IS NULL
@@ -238,6 +249,51 @@ WHERE g.provider = %(provider)s
                OR %(accepted)s AND coalesce(g.accepted_at, '-infinity')
                   <= c.began_at - %(often)s::interval))
 RETURNING g.provider
+
+--- gate.pause
+-- gate.pause
+INSERT INTO postlease.provider_gates AS g (
+    provider, is_paused, closed_at, close_reason, probe_at, ruled_at, ruled_by, ruled_because)
+VALUES (%(provider)s, true, now(), %(operator)s, 'infinity', now(), %(by)s, %(because)s)
+ON CONFLICT (provider) DO UPDATE
+SET is_paused = true,
+    -- Anew: the answer to a call from before says nothing of the pause.
+    closed_at = now(),
+    close_reason = EXCLUDED.close_reason,
+    closed_by = NULL,
+    probe_at = EXCLUDED.probe_at,
+    ruled_at = EXCLUDED.ruled_at,
+    ruled_by = EXCLUDED.ruled_by,
+    ruled_because = EXCLUDED.ruled_because,
+    updated_at = now()
+
+--- gate.read
+-- gate.read
+SELECT g.provider,
+       CASE WHEN g.is_paused THEN 'paused' WHEN g.closed_at IS NOT NULL THEN 'closed'
+            ELSE 'open' END AS state,
+       g.close_reason, g.closed_at, g.closed_by,
+       CASE WHEN NOT g.is_paused THEN g.probe_at END AS probe_at,
+       g.failures_in_a_row, g.limit_per_second,
+       g.rate_per_second, g.accepted_at, g.ruled_at, g.ruled_by, g.ruled_because
+FROM postlease.provider_gates AS g
+
+--- gate.release
+-- gate.release
+INSERT INTO postlease.provider_gates AS g (provider, ruled_at, ruled_by, ruled_because)
+VALUES (%(provider)s, now(), %(by)s, %(because)s)
+ON CONFLICT (provider) DO UPDATE
+SET is_paused = false,
+    closed_at = NULL,
+    close_reason = NULL,
+    closed_by = NULL,
+    probe_at = NULL,
+    pause = %(pause)s::interval,
+    failures_in_a_row = 0,
+    ruled_at = EXCLUDED.ruled_at,
+    ruled_by = EXCLUDED.ruled_by,
+    ruled_because = EXCLUDED.ruled_because,
+    updated_at = now()
 
 --- gate.reserve
 -- gate.reserve
@@ -535,6 +591,24 @@ WITH held AS MATERIALIZED (
 )
 SELECT held.word FROM held
 
+--- outbox.choose_chunk
+-- outbox.choose_chunk
+WITH old AS MATERIALIZED (
+    SELECT m.id
+    FROM postlease.email_messages AS m
+    WHERE m.status IN ('sent', 'failed')
+      AND m.finished_at < now() - %(age)s::interval
+      AND m.created_at < now() - %(age)s::interval
+    ORDER BY m.id
+    LIMIT %(chunk)s
+    FOR UPDATE SKIP LOCKED
+)
+INSERT INTO postlease.archive_chunks (message_ids)
+SELECT array_agg(old.id ORDER BY old.id)
+FROM old
+HAVING count(*) > 0
+RETURNING id, message_ids, created_at
+
 --- outbox.claim
 -- outbox.claim
 WITH due AS MATERIALIZED (
@@ -708,6 +782,10 @@ SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_
 FROM claimed AS c
 LEFT JOIN postlease.verification_tokens AS t ON t.id = c.token_id
 
+--- outbox.close_chunk
+-- outbox.close_chunk
+DELETE FROM postlease.archive_chunks AS c WHERE c.id = %(id)s
+
 --- outbox.count_retriable
 -- outbox.count_retriable
 SELECT count(*) AS found
@@ -758,6 +836,57 @@ SELECT postlease.enqueue_auth_email(
 SELECT f.id, f.is_new FROM postlease.enqueue_for(%(producer)s, %(messages)s) AS f
 ORDER BY f."position"
 
+--- outbox.erase
+-- outbox.erase
+WITH page AS MATERIALIZED (
+    SELECT m.id FROM postlease.email_messages AS m
+    WHERE m.id > %(after)s
+    ORDER BY m.id
+    LIMIT %(page)s
+), theirs AS MATERIALIZED (
+    SELECT m.id, m.status
+    FROM postlease.email_messages AS m
+    JOIN page ON page.id = m.id
+    WHERE EXISTS (
+        SELECT FROM unnest(m.to_addresses || m.cc_addresses || m.bcc_addresses) AS a (address)
+        WHERE lower(a.address COLLATE "C") = %(address)s)
+       OR position(%(address)s IN lower(m.reply_to COLLATE "C")) > 0
+    ORDER BY m.id
+    FOR NO KEY UPDATE OF m
+), noted AS (
+    INSERT INTO postlease.attachment_deletions (storage_ref, version_id)
+    SELECT a.storage_ref, a.version_id
+    FROM postlease.email_attachments AS a
+    JOIN theirs ON theirs.id = a.message_id AND theirs.status <> 'sending'
+    WHERE a.owned
+    RETURNING 1
+), detached AS (
+    DELETE FROM postlease.email_attachments AS a
+    USING theirs
+    WHERE a.message_id = theirs.id AND theirs.status <> 'sending'
+), erased AS (
+    UPDATE postlease.email_messages AS m
+    SET status = CASE m.status WHEN 'pending' THEN 'failed' ELSE m.status END,
+        failure_reason = CASE m.status WHEN 'pending' THEN 'cancelled' ELSE m.failure_reason END,
+        finished_at = coalesce(m.finished_at, now()),
+        parameters = '{}', recipient_names = '{}', reply_to = NULL,
+        to_addresses = ARRAY[%(nobody)s], cc_addresses = '{}', bcc_addresses = '{}',
+        idempotency_key = CASE
+            WHEN position(%(address)s IN lower(m.idempotency_key COLLATE "C")) > 0
+            THEN 'erased:' || m.id
+            ELSE m.idempotency_key END,
+        cancel_scope = CASE WHEN position(%(address)s IN lower(m.cancel_scope COLLATE "C")) > 0
+            THEN NULL ELSE m.cancel_scope END,
+        redacted_at = coalesce(m.redacted_at, now())
+    FROM theirs
+    WHERE m.id = theirs.id AND theirs.status <> 'sending' AND m.status <> 'sending'
+)
+SELECT (SELECT p.id FROM page AS p ORDER BY p.id DESC LIMIT 1) AS last,
+       (SELECT count(*) FROM theirs WHERE status = 'pending')::int AS cancelled,
+       (SELECT count(*) FROM theirs WHERE status IN ('sent', 'failed'))::int AS redacted,
+       (SELECT count(*) FROM theirs WHERE status = 'sending')::int AS sending,
+       (SELECT count(*) FROM noted)::int AS objects
+
 --- outbox.event_state
 -- outbox.event_state
 SELECT m.status, m.failure_reason, m.created_at, m.sent_at, m.finished_at
@@ -791,7 +920,9 @@ SELECT m.id, m.template, m.locale, m.status, m.failure_reason, m.priority, m.del
        m.attempt_count, m.refunded_count, m.retry_count, m.provider, m.provider_message_id,
        m.to_addresses, m.cc_addresses, m.bcc_addresses,
        m.created_at, m.available_at, m.expires_at, m.lease_expires_at, m.sent_at, m.finished_at
-, m.attempts, m.tags, m.cancel_scope, m.from_address, m.reply_to,
+, m.attempts, m.lease_owner, m.claimed_at, m.dispatched_at,
+       m.max_attempts, m.template_version, m.redacted_at,
+       m.tags, m.cancel_scope, m.from_address, m.reply_to,
        m.recipient_names,
        coalesce((
            SELECT jsonb_agg(jsonb_build_object(
@@ -870,6 +1001,21 @@ SELECT pg_advisory_xact_lock(
 FROM postlease.email_messages AS m
 WHERE m.id = %(id)s AND m.cancel_scope IS NOT NULL
 
+--- outbox.old_pending
+-- outbox.old_pending
+SELECT count(*) AS found
+FROM postlease.email_messages AS m
+WHERE m.finished_at IS NULL
+  AND m.status = 'pending'
+  AND m.available_at < now() - %(age)s::interval
+
+--- outbox.open_chunk
+-- outbox.open_chunk
+SELECT c.id, c.message_ids, c.created_at
+FROM postlease.archive_chunks AS c
+ORDER BY c.id
+LIMIT 1
+
 --- outbox.purge
 -- outbox.purge
 WITH old AS MATERIALIZED (
@@ -891,6 +1037,42 @@ WITH old AS MATERIALIZED (
 DELETE FROM postlease.email_messages AS m
 USING old
 WHERE m.id = old.id
+
+--- outbox.purge_chunk
+-- outbox.purge_chunk
+WITH kept AS MATERIALIZED (
+    SELECT m.id
+    FROM postlease.email_messages AS m
+    JOIN unnest(%(ids)s::uuid[], %(versions)s::text[]) AS r (id, version) ON r.id = m.id
+    WHERE m.xmin::text = r.version
+      AND m.status IN ('sent', 'failed')
+    ORDER BY m.id
+    FOR UPDATE OF m
+), noted AS (
+    INSERT INTO postlease.attachment_deletions (storage_ref, version_id)
+    SELECT a.storage_ref, a.version_id
+    FROM postlease.email_attachments AS a
+    JOIN kept ON kept.id = a.message_id
+    WHERE a.owned
+)
+DELETE FROM postlease.email_messages AS m
+USING kept
+WHERE m.id = kept.id
+
+--- outbox.read_chunk
+-- outbox.read_chunk
+SELECT m.id, m.xmin::text AS version,
+       jsonb_build_object(
+           'message', to_jsonb(m),
+           'attachments', coalesce((
+               SELECT jsonb_agg(to_jsonb(a) - 'owned' ORDER BY a.position)
+               FROM postlease.email_attachments AS a
+               WHERE a.message_id = m.id), '[]'))::text AS line
+FROM postlease.email_messages AS m
+WHERE m.id = ANY (%(ids)s::uuid[])
+  AND m.status IN ('sent', 'failed')
+  AND m.finished_at < now() - %(age)s::interval
+ORDER BY m.id
 
 --- outbox.reap_dispatched
 -- outbox.reap_dispatched
@@ -1031,6 +1213,27 @@ WHERE m.id = ANY (%(ids)s::uuid[])
       'owner', (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)],
       'attempt', (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)],
       'outcome', (%(outcomes)s::text[])[array_position(%(ids)s::uuid[], m.id)]))
+
+--- outbox.redact
+-- outbox.redact
+WITH old AS MATERIALIZED (
+    SELECT m.id
+    FROM postlease.email_messages AS m
+    WHERE m.priority = 0
+      AND m.status IN ('sent', 'failed')
+      AND m.finished_at IS NOT NULL
+      AND m.redacted_at IS NULL
+      AND m.finished_at < now() - %(age)s::interval
+    ORDER BY m.finished_at
+    LIMIT %(chunk)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE postlease.email_messages AS m
+SET parameters = '{}', recipient_names = '{}', reply_to = NULL,
+    to_addresses = ARRAY[%(nobody)s], cc_addresses = '{}', bcc_addresses = '{}',
+    redacted_at = now()
+FROM old
+WHERE m.id = old.id
 
 --- outbox.rehearse_supersede
 -- outbox.rehearse_supersede
@@ -1344,9 +1547,33 @@ SELECT postlease.enqueue_email('receipt', ARRAY['grace@example.com'], '{"total":
 -- producer.enqueue_emails
 SELECT "position", id FROM postlease.enqueue_emails(%(messages)s) ORDER BY "position"
 
+--- retention.account
+-- retention.account
+SELECT u.id FROM postlease.users AS u WHERE u.email_canonical = %(address)s
+
+--- retention.give_back
+-- retention.give_back
+UPDATE postlease.retention_duties AS d
+SET lease_owner = NULL, lease_expires_at = NULL
+WHERE d.duty = %(duty)s AND d.lease_owner = %(owner)s
+
+--- retention.last_day
+-- retention.last_day
+SELECT to_char(now() AT TIME ZONE 'UTC' - %(age)s::interval, 'YYYY-MM-DD') AS day
+
 --- retention.lock
 -- retention.lock
 SELECT pg_try_advisory_xact_lock(%(key)s) AS held
+
+--- retention.move
+-- retention.move
+INSERT INTO postlease.retention_duties AS d (duty, position)
+VALUES (%(duty)s, %(position)s)
+ON CONFLICT (duty) DO UPDATE SET position = excluded.position
+
+--- retention.position
+-- retention.position
+SELECT d.position FROM postlease.retention_duties AS d WHERE d.duty = %(duty)s
 
 --- retention.purge_keys
 -- retention.purge_keys
@@ -1354,6 +1581,16 @@ DELETE FROM postlease.idempotency_keys AS k
 WHERE k.ctid = ANY (ARRAY(
     SELECT old.ctid FROM postlease.idempotency_keys AS old
     WHERE old.expires_at < now()
+    LIMIT %(chunk)s
+    FOR UPDATE SKIP LOCKED))
+
+--- retention.purge_tokens
+-- retention.purge_tokens
+DELETE FROM postlease.verification_tokens AS t
+WHERE t.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM postlease.verification_tokens AS old
+    WHERE old.expires_at < now() - interval '30 days'
+      AND NOT EXISTS (SELECT FROM postlease.email_messages AS m WHERE m.token_id = old.id)
     LIMIT %(chunk)s
     FOR UPDATE SKIP LOCKED))
 
@@ -1365,6 +1602,45 @@ WHERE r.ctid = ANY (ARRAY(
     WHERE old.window_ends_at < now()
     LIMIT %(chunk)s
     FOR UPDATE SKIP LOCKED))
+
+--- retention.rehearse
+-- retention.rehearse
+SELECT
+    (SELECT count(*) FROM postlease.email_messages AS m
+     WHERE m.priority = 0 AND m.finished_at IS NOT NULL AND m.redacted_at IS NULL
+       AND m.finished_at < now() - %(redact_after)s::interval)::int AS redacted,
+    (SELECT count(*) FROM postlease.email_messages AS m
+     WHERE m.status IN ('sent', 'failed')
+       AND m.finished_at < now() - %(age)s::interval
+       AND m.created_at < now() - %(age)s::interval)::int AS messages,
+    (SELECT count(*) FROM postlease.attachment_deletions)::int
+    + (SELECT count(*) FROM postlease.email_messages AS m
+       JOIN postlease.email_attachments AS a ON a.message_id = m.id AND a.owned
+       WHERE m.status IN ('sent', 'failed')
+         AND m.finished_at < now() - %(age)s::interval
+         AND m.created_at < now() - %(age)s::interval)::int AS objects,
+    (SELECT count(*) FROM postlease.verification_tokens AS t
+     WHERE t.expires_at < now() - interval '30 days'
+       AND NOT EXISTS (
+        SELECT FROM postlease.email_messages AS m
+        WHERE m.token_id = t.id
+          AND NOT (m.status IN ('sent', 'failed')
+                   AND m.finished_at < now() - %(age)s::interval
+                   AND m.created_at < now() - %(age)s::interval)))::int AS tokens,
+    (SELECT count(*) FROM postlease.idempotency_keys AS k WHERE k.expires_at < now())::int AS keys,
+    (SELECT count(*) FROM postlease.rate_limits AS r
+     WHERE r.window_ends_at < now())::int AS windows
+
+--- retention.take
+-- retention.take
+INSERT INTO postlease.retention_duties AS d (duty, lease_owner, lease_expires_at)
+VALUES (%(duty)s, %(owner)s, now() + %(lease)s::interval)
+ON CONFLICT (duty) DO UPDATE
+SET lease_owner = excluded.lease_owner, lease_expires_at = excluded.lease_expires_at
+WHERE d.lease_owner IS NULL
+   OR d.lease_owner = excluded.lease_owner
+   OR d.lease_expires_at < now()
+RETURNING d.duty
 
 --- suppression.delete
 -- suppression.delete
