@@ -448,7 +448,7 @@ def test_every_route_asked_with_somebody_in_every_place(aviary: Aviary) -> None:
 
 
 def test_what_a_provider_answers(aviary: Aviary) -> None:
-    """It quotes addresses in its refusals; it may also say nothing."""
+    """RET-05: it quotes addresses in its refusals; it may also say nothing."""
     for fault in ("accept", "reject", "throttle", "pause", "unavailable", "stall", "lose_response"):
         aviary.enqueue(to=[aviary.person().address for _ in range(3)])
         aviary.sweep(fault)
