@@ -349,7 +349,7 @@ def test_parallel_resends_send_one_mail(
     world.end_cooldowns()
     processes = [open_database() for _ in range(20)]
     answers = together(20, lambda n: accounts.resend_verification(processes[n], email=ADDRESS))
-    assert answers == [None] * 20
+    assert len(set(answers)) == 1
     assert [m["status"] for m in world.rows(MESSAGES)] == ["failed", "pending"]
 
 

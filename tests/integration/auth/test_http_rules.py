@@ -80,7 +80,8 @@ def test_the_description_asks_no_database(api: Api, environment: Any, path: str)
 
 
 PATHS: dict[str, dict[str, Any]] = json.loads(reference.openapi())["paths"]
-IDS = {"event_id": "evt_01JZ8Q4G7N3V5X9B2D6F8H0K1M", "id": "evt_01JZ8Q4G7N3V5X9B2D6F8H0K1M"}
+EVENT = "evt_01JZ8Q4G7N3V5X9B2D6F8H0K1M"
+IDS = {"event_id": EVENT, "id": EVENT, "provider": "ses"}
 
 
 def described(template: str) -> tuple[str, set[str]]:
