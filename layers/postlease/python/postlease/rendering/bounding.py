@@ -75,6 +75,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, str | list | tuple) and isinstance(other, int):
                     _check(len(one) * other)
+                    _check(_weight(one) * other, most=_MOST_TEXT)
         elif operator == "**" and whole:
             _check(left.bit_length() * right, most=_MOST_BITS)
         elif operator == "%" and isinstance(left, str):
@@ -179,6 +180,15 @@ def _check_filled(text: str, values: tuple[Any, ...] | Mapping[str, Any] | Any) 
             shown = shown if key else next(waiting, None)
             made += len(shown) if isinstance(shown, str) else 0
         _check(made, most=_MOST_TEXT)
+
+
+def _weight(value: Any) -> int:
+    """How much text there is in a value, however deep: what a list repeats, a filter may copy."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        return len(value) + sum(map(_weight, value))
+    return len(value) if isinstance(value, str) else 1
 
 
 def _fitting(text: Any) -> Any:
