@@ -104,7 +104,7 @@ def test_an_outcome_settles_its_message(outcome: Outcome, expected: Settlement |
     assert settle(outcome) == expected
 
 
-@pytest.mark.parametrize("odd", ["\x00", "\ud800", "\udfff"])
+@pytest.mark.parametrize("odd", ["\x00", "\ud800"])
 def test_a_name_that_the_database_cannot_keep_is_recorded_all_the_same(odd: str) -> None:
     settled = settle(Accepted(f"p{odd}1"))
     assert settled is not None

@@ -160,7 +160,7 @@ def test_no_value_takes_its_line_from_the_log_nor_the_lines_beside_it(
     written = io.BytesIO()
     stream = io.TextIOWrapper(written, encoding="utf-8")
     monkeypatch.setattr(logger.registered_handler, "stream", stream)
-    odd = "a\ud800\x00\n\"\\\x85\u2028é"
+    odd = 'a\ud800\x00\n"\\\x85\u2028é'
     for name in ("p-1", odd):
         attempt_ended(a_message(), "ses", "accepted", {"provider_message_id": name})
     found = [json.loads(line) for line in written.getvalue().decode().splitlines()]
