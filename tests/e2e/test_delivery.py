@@ -234,7 +234,7 @@ def test_a_message_that_kills_its_worker_ends_alone(server_url: str, tmp_path: P
     (tmp_path / "endless" / "sample.json").write_text("{}")
     for name in ("subject.txt.j2", "body.txt.j2", "body.html.j2"):
         (folder / name).write_text(
-            "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
         )
     settings = HURRIED | {"TEMPLATES_DIRECTORY": str(tmp_path)}
     with (
