@@ -41,7 +41,7 @@ SAMPLES = (
 )
 """One event for each function that runs while the stack is up."""
 
-ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 LOCK = "LOCK TABLE postlease.email_messages, postlease.users, postlease.idempotency_keys,"
 LOCK += " postlease.suppressions IN ACCESS EXCLUSIVE MODE"
 WAITING = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND database = ("

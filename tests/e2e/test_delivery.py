@@ -118,16 +118,20 @@ def test_the_reaper_gives_back_what_a_killed_sweep_held(product: Stack, rows: Co
 
 
 def sending(rows: Connection) -> set[str]:
-    """The events of the messages that somebody holds, or that were never heard of again."""
-    held = rows.execute("SELECT id FROM postlease.email_messages WHERE status = 'sending'")
+    """The events of the messages that may be leaving, or that were never heard of again."""
+    held = rows.execute(
+        "SELECT id FROM postlease.email_messages"
+        " WHERE status = 'sending' AND dispatched_at IS NOT NULL"
+    )
     return {event_id(row["id"]) for row in held}
 
 
 def test_a_sweep_killed_half_way_is_gone_on_with_from_there(
     product: Stack, rows: Connection
 ) -> None:
-    """QUE-05: killed three times in a hundred mails; only what was under way may leave again."""
-    arrange.enqueue(rows, 100)
+    """QUE-05: killed three times in 150 mails; only what was under way may leave again."""
+    # What a killed sweep had claimed ahead stays its own until the reaper comes: there are more.
+    arrange.enqueue(rows, 150)
     product.set_faults("slow", seconds=0.1)
     begun = product.provider.counts.accepted
     under_way: set[str] = set()
@@ -148,9 +152,9 @@ def test_a_sweep_killed_half_way_is_gone_on_with_from_there(
             pass_time(rows)
             product.invoke("reaper")
         product.invoke("sweep")
-    assert arrange.statuses(rows) == {"sent": 100}
+    assert arrange.statuses(rows) == {"sent": 150}
     mails = Counter(mail["message_id"] for mail in product.inbox())
-    assert len(mails) == 100
+    assert len(mails) == 150
     assert {message_id for message_id, copies in mails.items() if copies > 1} <= under_way
 
 
@@ -234,7 +238,7 @@ def test_a_message_that_kills_its_worker_ends_alone(server_url: str, tmp_path: P
     (tmp_path / "endless" / "sample.json").write_text("{}")
     for name in ("subject.txt.j2", "body.txt.j2", "body.html.j2"):
         (folder / name).write_text(
-            "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
         )
     settings = HURRIED | {"TEMPLATES_DIRECTORY": str(tmp_path)}
     with (

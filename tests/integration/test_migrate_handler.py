@@ -484,6 +484,18 @@ def test_a_root_certificate_that_is_not_there_fails_the_deployment(
     assert tables(url) == {}
 
 
+def test_a_root_certificate_that_nobody_would_look_at_may_be_missing(
+    deploy: Deploy,
+    cloudformation: CloudFormation,
+    store_login: Callable[..., str],
+    application_login: str,
+) -> None:
+    arn = store_login(application_login, sslmode="prefer", sslrootcert="/opt/canary.pem")
+    deploy(cloudformation.event("create"), DATABASE_SECRET_ARN=arn)
+    [answer] = cloudformation.answers
+    assert answer.body["Status"] == "SUCCESS"
+
+
 def test_an_unexpected_failure_is_answered_by_its_kind_alone(
     deploy: Deploy, cloudformation: CloudFormation, sql_package: Path
 ) -> None:

@@ -163,8 +163,9 @@ def test_a_way_that_breaks_ends_and_takes_no_thread_along(
     assert len(ended) == 2
 
 
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError])
 def test_a_crew_that_gets_no_more_threads_does_with_those_it_has(
-    monkeypatch: pytest.MonkeyPatch,
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = []
 
@@ -173,7 +174,7 @@ def test_a_crew_that_gets_no_more_threads_does_with_those_it_has(
             ended.append(1)
 
     def refuse(_: threading.Thread) -> None:
-        raise RuntimeError
+        raise error
 
     with Crew(4) as crew:
         monkeypatch.setattr(threading.Thread, "start", refuse)

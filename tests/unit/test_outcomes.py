@@ -104,6 +104,13 @@ def test_an_outcome_settles_its_message(outcome: Outcome, expected: Settlement |
     assert settle(outcome) == expected
 
 
+@pytest.mark.parametrize("odd", ["\x00", "\ud800"])
+def test_a_name_that_the_database_cannot_keep_is_recorded_all_the_same(odd: str) -> None:
+    settled = settle(Accepted(f"p{odd}1"))
+    assert settled is not None
+    assert (settled.status, settled.provider_message_id) == ("sent", "p\ufffd1")
+
+
 def test_a_deferral_of_the_last_attempt_ends_the_message() -> None:
     assert settle(Deferred("busy"), attempts_left=0) == Settlement(
         CLAIM, "failed", "deferred", code="busy", failure_reason="attempts_exhausted"

@@ -181,6 +181,19 @@ def test_an_attempt_that_went_wrong_is_a_warning(
     assert (line["level"], line["code"]) == ("WARNING", 'odd "\n')
 
 
+def test_no_value_takes_its_line_from_the_log_nor_the_lines_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="utf-8")
+    monkeypatch.setattr(logger.registered_handler, "stream", stream)
+    odd = 'a\ud800\x00\n"\\\x85\u2028é'
+    for name in ("p-1", odd):
+        attempt_ended(a_message(), "ses", "accepted", {"provider_message_id": name})
+    found = [json.loads(line) for line in written.getvalue().decode().splitlines()]
+    assert [line["provider_message_id"] for line in found] == ["p-1", odd]
+
+
 def test_a_log_that_cannot_be_written_stops_no_mail(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     stream.close()

@@ -113,12 +113,19 @@ def test_what_is_no_answer_of_http_is_unknown(raw: bytes, server: SesServer) -> 
     assert client.idle == []
 
 
-def test_time_spent_before_counts(server: SesServer) -> None:
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_had_no_time_left_before_its_first_byte_has_not_left(
+    server: SesServer, before: int
+) -> None:
+    """Whatever took it: the name, the credentials, or a freeze. Over a kept connection too."""
     client = Connections(server.url, PATIENT)
+    for _ in range(before):
+        ask(client)
     limit = (PATIENT.connect_timeout + PATIENT.read_timeout).total_seconds()
-    with pytest.raises(NoAnswerError):
+    with pytest.raises(NotConnectedError) as caught:
         ask(client, began_at=time.monotonic() - limit)
-    assert server.requests == []
+    assert caught.value.outcome == Unreachable("connect_timeout")
+    assert len(server.requests) == before
 
 
 def test_authorities_that_cannot_be_read_trust_nobody(server: SesServer) -> None:

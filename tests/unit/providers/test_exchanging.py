@@ -82,6 +82,45 @@ def test_what_is_no_answer_raises(said: bytes) -> None:
         read(said)
 
 
+@pytest.mark.parametrize(
+    "said", [b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", b"HTTP/1.1 102 Processing\r\n\r\n"]
+)
+def test_a_hint_of_an_answer_leaves_no_connection_on_which_another_may_read_it(said: bytes) -> None:
+    answer, is_good = read(said)
+    assert answer.status < 200
+    assert not is_good
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n", b"x"),
+        (OK + b"Content-Length: 100\r\n\r\n", b"x"),
+    ],
+)
+def test_an_answer_that_comes_in_drops_is_waited_for_as_long_as_any(
+    head: bytes, piece: bytes
+) -> None:
+    """Each step asks whether there is still time, whoever reads."""
+    ours, theirs = socket.socketpair()
+    steps = 0
+
+    def wait() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 9:
+            raise EOFError
+        if steps > 2:
+            theirs.sendall(piece)
+        ours.settimeout(10)
+
+    with ours, theirs:
+        theirs.sendall(head)
+        with pytest.raises(EOFError):
+            exchanging.ask(ours, b"GET / HTTP/1.1\r\n\r\n", None, wait)
+
+
 @pytest.mark.parametrize("value", ["a\r\nX: 1", "a\n", "\r"])
 def test_no_header_begins_another_one(value: str) -> None:
     with pytest.raises(ValueError, match=r"^$"):

@@ -243,7 +243,7 @@ def test_an_endpoint_of_credentials_that_goes_silent_is_nobody_s_fault() -> None
 
 def test_a_call_that_is_signed_here_loads_no_sdk() -> None:
     program = (
-        "import sys; from uuid import uuid4; from postlease.model import *; "
+        "import sys; from uuid import uuid4; from postlease.model import Envelope, OutgoingMail; "
         "from postlease.providers.ses import SesProvider; from tests.doubles.times import HASTY; "
         "mail = OutgoingMail(uuid4(), 1, 'k', Envelope('a@example.com', (), (), ()), b'x', {}); "
         "provider = SesProvider(HASTY, configuration_set=None, connections=1); "

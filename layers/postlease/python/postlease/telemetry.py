@@ -87,7 +87,8 @@ class _Lines(LambdaPowertoolsFormatter):
 
 _OWN = ("level", "location", "message", "timestamp")
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-_quoted = json.encoder.encode_basestring
+_quoted = json.encoder.encode_basestring_ascii
+"""A lone surrogate, which no stream takes, is an escape there."""
 
 _lines = _Lines(use_rfc3339=True)
 logger = Logger(service=_SERVICE, logger_formatter=_lines)

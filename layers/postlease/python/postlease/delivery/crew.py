@@ -130,7 +130,7 @@ class Crew:
         elif len(self._threads) < self._most:
             try:
                 self._start_a_thread()
-            except RuntimeError:
+            except (RuntimeError, MemoryError):
                 # The system has no more: those that are there do it, one after the other.
                 self._most = len(self._threads)
 

@@ -161,7 +161,11 @@ class Gatekeeper:
         if turn.starts_at > latest:
             return None
         _sleep_until(turn.starts_at - _LEAD_SECONDS)
-        return None if self._closed_at > turn.claimed_at else turn
+        return None if self.has_closed_since(turn) else turn
+
+    def has_closed_since(self, turn: Turn) -> bool:
+        """Whether the gate was closed after the claim of turn's message."""
+        return self._closed_at > turn.claimed_at
 
     def take_turn(self, message: ClaimedMessage, turn: Turn, *, latest: float) -> bool:
         """Wait until it is exactly message's turn; False if there is none before latest.
@@ -174,7 +178,7 @@ class Gatekeeper:
             if turn.starts_at > latest:
                 return False
             _sleep_until(turn.starts_at)
-            if self._closed_at > turn.claimed_at:
+            if self.has_closed_since(turn):
                 return False
             if time.monotonic() <= turn.late_at:
                 return True

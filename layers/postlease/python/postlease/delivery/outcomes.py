@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
@@ -46,6 +47,9 @@ QUOTA_DELAY = timedelta(minutes=30)
 
 _THROTTLED_OFTEN = 4
 
+_UNSTORED = re.compile("[\x00\ud800-\udfff]")
+"""What PostgreSQL keeps in no text. A mail whose name could not be recorded would leave twice."""
+
 _TELLABLE = frozenset({"parameter_missing", "render_error"})
 """Their details name files, lines and variables of the template; others name members of a value."""
 
@@ -83,7 +87,7 @@ def settle(
                 message.claim,
                 "sent",
                 "accepted",
-                provider_message_id=provider_message_id,
+                provider_message_id=_UNSTORED.sub("\ufffd", provider_message_id),
                 # What an earlier attempt's mail was rendered from is not known: no version is told.
                 template_version=None if is_earlier else template_version,
             )

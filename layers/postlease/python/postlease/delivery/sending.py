@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from postlease.delivery.deadline import Deadline
     from postlease.delivery.gatekeeping import Gatekeeper, Turn
     from postlease.delivery.preparing import PreparedMail, Preparer
+    from postlease.delivery.requests import Request
     from postlease.delivery.tally import Tally
     from postlease.delivery.writer import Writer
     from postlease.model import ClaimedMessage, OutgoingMail
-    from postlease.outbox import Verdict
+    from postlease.outbox import Asked, Verdict
     from postlease.providers import Provider
 
 
 _NONE: Outcome = Unknown("no_answer")
 
 _VERDICT_SECONDS = 1.0
-"""A verdict that waited longer than this for its call is asked for once more."""
+"""A verdict that waited longer than this for its call is asked for again."""
 
 
 class Sender:
@@ -107,9 +108,15 @@ class Sender:
         latest: float,
     ) -> OutgoingMail | None:
         """The mail, to be called for now, and then `let_go` is owed; None: it is settled."""
-        is_let_call = False
+        mail = None
         try:
-            verdict = await self._verdict(message, prepared, latest)
+            asked = self._writer.authorizing(prepared.asked, until=latest, urgency=message.priority)
+            verdict, in_turn = await asked, True
+            if _is_go(verdict):
+                in_turn = self._gatekeeper.take_turn(message, turn, latest=latest)
+            if in_turn:
+                verdict = self._fresh(verdict, asked, latest)
+                in_turn = not self._gatekeeper.has_closed_since(turn)
             if verdict is None:
                 self._log("lease_lost", message, warning=True)
                 return None
@@ -118,33 +125,35 @@ class Sender:
                 if verdict.word != "no_room":
                     self._tally.count("failed")
                 return None
-            in_turn = self._gatekeeper.take_turn(message, turn, latest=latest)
             if not in_turn or not deadline.has_room(self._needed):
                 # The database said go, and then its answer was late: what it checked is stale.
                 await self._settle(message, outcomes.handed_back(message.claim), deadline)
                 return None
-            is_let_call = True
-            return prepared.without(verdict.struck)
+            mail = prepared.without(verdict.struck)
         except PostleaseError as error:
             # Perhaps it was written that this may go, but nothing has left: the worker lives, and
             # nobody may take it for one that died over this message.
             settlement = outcomes.unauthorized(message, error, chance=_chance())
             await self._settle(message, settlement, deadline)
-            return None
         finally:
-            if not is_let_call:
+            if mail is None:
                 self._writer.let_go()
+        return mail
 
-    async def _verdict(
-        self, message: ClaimedMessage, prepared: PreparedMail, latest: float
+    def _fresh(
+        self,
+        verdict: Verdict | None,
+        asked: Request[Asked, Verdict | None],
+        latest: float,
     ) -> Verdict | None:
-        """The verdict on message; asked for once more if it waited long and there is still time."""
-        asked = self._writer.authorizing(prepared.asked, until=latest, urgency=message.priority)
-        verdict = await asked
-        is_go = verdict is not None and verdict.word == "go"
-        if is_go and asked.answered_at + _VERDICT_SECONDS < time.monotonic() <= latest:
-            self._writer.let_go()
-            return await self._writer.authorizing(prepared.asked, until=latest, urgency=-1)
+        """verdict, or another if it waited long for its call and its turn; the call waits for it.
+
+        The thread keeps its place among those that call: no other call comes in between again.
+        """
+        while _is_go(verdict) and asked.answered_at + _VERDICT_SECONDS < time.monotonic() <= latest:
+            asked = self._writer.renewing(asked.item, until=latest)
+            with elsewhere():
+                verdict = asked.wait()
         return verdict
 
     async def _call(
@@ -240,6 +249,10 @@ class Sender:
         """Count word, and say it with the message's ids."""
         self._tally.count(word)
         attempt_ended(message, self._provider.name, word, fields or {}, warning=warning)
+
+
+def _is_go(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.word == "go"
 
 
 def _chance() -> float:

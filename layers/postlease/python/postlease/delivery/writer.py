@@ -82,7 +82,16 @@ class Writer:
         self._asks = Line[outbox.Asked, outbox.Verdict | None](
             self._lock, self._rouse, authorize, calls=calls
         )
-        self._lines: tuple[Line[Any, Any], ...] = (self._records, self._gate_calls, self._asks)
+        # Of those that are let through: no call has to end for it.
+        self._renewals = Line[outbox.Asked, outbox.Verdict | None](
+            self._lock, self._rouse, authorize
+        )
+        self._lines: tuple[Line[Any, Any], ...] = (
+            self._records,
+            self._gate_calls,
+            self._renewals,
+            self._asks,
+        )
         self._owed: list[Line[Any, Any]] = []
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -107,6 +116,12 @@ class Writer:
     ) -> Request[outbox.Asked, outbox.Verdict | None]:
         """What to await, or to wait for, for what `authorize` answers; then `let_go` is owed."""
         return Request(self._asks, asked, asked.claim, until, urgency)
+
+    def renewing(
+        self, asked: outbox.Asked, *, until: float
+    ) -> Request[outbox.Asked, outbox.Verdict | None]:
+        """The same for who has a verdict and still owes `let_go`: that is then owed once."""
+        return Request(self._renewals, asked, asked.claim, until)
 
     def ahead(self) -> int:
         """How many messages beyond those that call will call within a moment."""

@@ -82,6 +82,9 @@ class Connections:
         given = {"Host": self._url.netloc, "Accept-Encoding": "identity", **headers}
         head = exchanging.head(method, target, given, None if body is None else len(body))
         connection = self._take()
+        if time.monotonic() >= deadline:
+            connection.close()
+            raise NotConnectedError(Unreachable("connect_timeout"))
         try:
             return self._exchange(connection, head, body, deadline)
         except TimeoutError:

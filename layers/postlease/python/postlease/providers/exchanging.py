@@ -28,6 +28,7 @@ _FIRST_LINE = re.compile(r"HTTP/1\.1 ([2-5][0-9][0-9])(?: .*)?", re.ASCII)
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*")
 _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WITHOUT_BODY = (204, 304)
+_FIRST_FINAL = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,11 @@ def ask(
         seen += piece
         # A line may end in a bare line feed; and a head has an end.
         if not piece or b"\n\n" in seen or len(seen) > LARGEST_ANSWER:
-            return _by_the_library(sock, seen)
+            return _by_the_library(sock, seen, wait)
     wait()
     ordinary = _ordinary(seen)
     if ordinary is None:
-        return _by_the_library(sock, seen)
+        return _by_the_library(sock, seen, wait)
     status, headers, length = ordinary
     content = seen[seen.index(_HEAD_ENDS) + len(_HEAD_ENDS) :]
     wanted = min(length, LARGEST_ANSWER)
@@ -106,16 +107,19 @@ def _ordinary(seen: bytes) -> tuple[int, dict[str, str], int] | None:
     return int(match[1]), headers, int(length)
 
 
-def _by_the_library(sock: socket.socket, seen: bytes) -> tuple[Answer, bool]:
-    answer = http.client.HTTPResponse(_Replayed(seen, sock))  # type: ignore[arg-type]
+def _by_the_library(
+    sock: socket.socket, seen: bytes, wait: Callable[[], None]
+) -> tuple[Answer, bool]:
+    answer = http.client.HTTPResponse(_Replayed(seen, sock, wait))  # type: ignore[arg-type]
     answer.begin()
     try:
         content = answer.read(LARGEST_ANSWER)
     except http.client.IncompleteRead as error:
         content = error.partial
     headers = {name.lower(): value for name, value in answer.getheaders()}
-    # One whose answer was not read to its end cannot be asked again.
-    is_whole = answer.isclosed() and not answer.will_close
+    # One whose answer was not read to its end cannot be asked again; nor one on which the answer is
+    # still to come, behind a hint of it (1xx).
+    is_whole = answer.status >= _FIRST_FINAL and answer.isclosed() and not answer.will_close
     answer.close()
     return Answer(answer.status, headers, content), is_whole
 
@@ -123,10 +127,11 @@ def _by_the_library(sock: socket.socket, seen: bytes) -> tuple[Answer, bool]:
 class _Replayed(io.RawIOBase):
     """A socket as the library's parser wants one, what was read already before what is to come."""
 
-    def __init__(self, seen: bytes, sock: socket.socket) -> None:
+    def __init__(self, seen: bytes, sock: socket.socket, wait: Callable[[], None]) -> None:
         super().__init__()
         self._seen = seen
         self._sock = sock
+        self._wait = wait
 
     def makefile(self, mode: str) -> io.BufferedReader:
         """The stream that is read; mode is always `rb`."""
@@ -140,6 +145,7 @@ class _Replayed(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """The next bytes, at most as many as buffer holds."""
         if not self._seen:
+            self._wait()
             return self._sock.recv_into(buffer)
         size = min(len(buffer), len(self._seen))
         buffer[:size], self._seen = self._seen[:size], self._seen[size:]

@@ -127,11 +127,13 @@ class Templates:
 
     def _fill(self, file: str, values: Mapping[str, Any]) -> str:
         try:
-            return self.sources.environment().get_template(file).render(values)
+            filled = self.sources.environment().get_template(file).render(values)
+            filled.encode()  # half a surrogate (`'%c' % 55296`) is nothing that could be sent
         except TemplateError:
             raise
         except Exception as error:  # noqa: BLE001  a template can raise anything
             raise self._told(file, error, values) from None
+        return filled
 
     def _told(self, file: str, error: Exception, values: Mapping[str, Any]) -> TemplateError:
         """What is said of error: its own text may quote a parameter."""

@@ -14,7 +14,7 @@ from jinja2 import Undefined, nodes, pass_eval_context
 from jinja2.filters import make_attrgetter
 from jinja2.visitor import NodeTransformer
 
-from postlease.rendering.bounding import BoundedEnvironment
+from postlease.rendering.bounding import FITS, BoundedEnvironment
 from postlease.rendering.sources import NotATextError
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ def as_text(value: Any) -> Any:
 class Environment(BoundedEnvironment):
     """The sandbox, in which nothing but texts and numbers becomes text."""
 
-    intercepted_binops = BoundedEnvironment.intercepted_binops | {"%"}
-
     def __init__(self, **options: Any) -> None:
         super().__init__(finalize=as_text, **options)
         self.filters[_CHECK] = as_text
@@ -96,7 +94,7 @@ class _Checks(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802  Jinja's name
         self.generic_visit(node)
         node.nodes = [_checked(part) for part in node.nodes]
-        return node
+        return _checked(node, FITS)
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802  Jinja's name
         self.generic_visit(node)
@@ -109,8 +107,8 @@ class _Checks(NodeTransformer):
         return node
 
 
-def _checked(part: nodes.Expr) -> nodes.Expr:
-    return nodes.Filter(part, _CHECK, [], [], None, None, lineno=part.lineno)
+def _checked(part: nodes.Expr, check: str = _CHECK) -> nodes.Expr:
+    return nodes.Filter(part, check, [], [], None, None, lineno=part.lineno)
 
 
 def _encoding(encode: Any) -> Any:
