@@ -47,8 +47,8 @@ def figures(results: Mapping[str, Any]) -> str:
         f"{markdown(Table(('one worker', 'measured'), rows))}\n"
         f"On {machine['cores']} cores of {machine['processor']}, with PostgreSQL"
         f" {results['versions']['PostgreSQL']} and its default durability beside it."
-        " [docs/performance.md](docs/performance.md)\nhas all figures, five other queues under the"
-        " same work, what it costs, and what a small Lambda makes of it.\n"
+        " [docs/performance.md](docs/performance.md)\n"
+        "has all figures, and five other queues under the same work.\n"
     )
 
 

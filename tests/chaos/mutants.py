@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from tests.chaos.plan import Policy, Provider
 
 LAYER = Path("layers/postlease/python")
-_OWNER = """
-      AND m.lease_owner = (%(owners)s::text[])[array_position(%(ids)s::uuid[], m.id)]"""
-_ATTEMPT = """
-      AND m.attempt_count = (%(attempts)s::integer[])[array_position(%(ids)s::uuid[], m.id)]"""
+_FENCES = (("outbox/dispatching.py", "asked"), ("outbox/recording.py", "told"))
+"""Where the fence stands, and what the claims that are compared with are called there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,12 @@ MUTANTS = {
     "fence": Mutant(
         "authorize and record ask for neither owner nor attempt",
         tuple(
-            Edit(module, fragment, "")
-            for module in ("outbox/dispatching.py", "outbox/recording.py")
-            for fragment in (_OWNER, _ATTEMPT)
+            Edit(module, f"\n          AND {condition}", "")
+            for module, claims in _FENCES
+            for condition in (
+                f"m.lease_owner = {claims}.owner",
+                f"m.attempt_count = {claims}.attempt",
+            )
         ),
         ("ses", "at_most_once"),
         ("before_mark",) * 12,
