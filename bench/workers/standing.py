@@ -8,10 +8,11 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.workers.arranging import PEPPER
-from postlease import suppression, tokens
+from postlease import tokens
 from postlease.delivery.preparing import PreparedMail
 from postlease.model import Accepted, Envelope, OutgoingMail
 from postlease.outbox import Addressee, Asked
+from postlease.suppression import digest
 
 if TYPE_CHECKING:
     from postlease.config import Settings
@@ -41,7 +42,7 @@ class GivenBytes:
         envelope = Envelope(
             self._sender, message.to_addresses, message.cc_addresses, message.bcc_addresses
         )
-        digests = {one: suppression.digest(self._pepper, one) for one in envelope.recipients}
+        digests = {one: digest(self._pepper, one) for one in envelope.recipients}
         claim = message.claim
         return PreparedMail(
             mail=OutgoingMail(

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from typing import TYPE_CHECKING
 
 from postlease import outbox, providers, rendering
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
 _OBJECTS = 5_000
 """New ones between two collections of the run."""
+
+_TURN_SECONDS = 0.001
+"""How long a thread may keep the interpreter from another: whoever gets the database's answer waits
+for those that carry messages on, and at the usual 5 ms they soon all wait for it."""
 
 __all__ = ["Tally", "Times", "deliver", "deliver_named"]
 
@@ -84,15 +89,20 @@ def deliver_named(
 
 
 @contextlib.contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Messages on their way are many objects, none of them in a cycle: looking for one costs a
-    tenth of the run."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS, *before[1:])
+def _tuned() -> Iterator[None]:
+    """The interpreter as a run wants it.
+
+    Messages on their way are many objects, none of them in a cycle: looking for one costs a tenth
+    of the run.
+    """
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(_OBJECTS, *threshold[1:])
+    sys.setswitchinterval(_TURN_SECONDS)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
 
 
 @contextlib.contextmanager
@@ -109,7 +119,7 @@ def _drain(
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
-    with _fewer_collections(), Writer(writes, terms, Calls(settings.send_slots)) as writer:
+    with _tuned(), Writer(writes, terms, Calls(settings.send_slots)) as writer:
         gatekeeper = Gatekeeper(
             writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
         )

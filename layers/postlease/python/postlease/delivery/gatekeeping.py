@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +16,7 @@ from postlease.delivery.crew import elsewhere
 from postlease.delivery.rates import told_rate
 from postlease.errors import PostleaseError, UnavailableError
 from postlease.model import Blocked, Rejected, Throttled, Unknown, Unreachable
+from postlease.model.values import value
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _LATE_SECONDS = 0.1
 in a burst."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Turn:
     """When a claimed message may leave, in monotonic seconds; late_at is when that is missed."""
 
@@ -127,7 +127,7 @@ class Gatekeeper:
         if messages and time.monotonic() - self._looked_at > _LOOK_SECONDS:
             self._learn_rate(connection)
             self.look(connection)
-        unpaced = [Turn(claimed_at, claimed_at) for _ in messages]
+        unpaced = [Turn(claimed_at, claimed_at)] * len(messages)
         if not messages or self._rate is None:
             return unpaced
         self._provider.get_ready()

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from postlease import addresses, attachments, mime, secret_store, suppression, t
 from postlease.delivery.crew import elsewhere
 from postlease.errors import FilenameForbiddenError, SenderNotAllowedError, TemplateError
 from postlease.model import Addressing, Envelope, Mailbox, OutgoingMail
+from postlease.model.values import value
 from postlease.outbox import Addressee, Asked
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _SILENCE_SECONDS = 10.0
 of it must not find every slot taken by mail that waits for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PreparedMail:
     """A mail ready to leave, and what the dispatch check asks of it."""
 

@@ -44,6 +44,7 @@ class Slots:
             self._in_flight -= 1
             self._held -= held
             if self._in_flight <= self._awaited:
+                self._awaited = _NOBODY
                 self._changed.notify()
 
     def gather(self) -> int:
@@ -81,7 +82,12 @@ class Slots:
 
     def _wait_for(self, number: int, seconds: float | None) -> bool:
         """Wait until no more than number are in flight, at most so long; whether that is so."""
-        self._awaited = number
-        is_so = self._changed.wait_for(lambda: self._in_flight <= number, seconds)
+
+        def is_so() -> bool:
+            # Asked before each wait: whoever is waited for has forgotten the one who was woken.
+            self._awaited = number
+            return self._in_flight <= number
+
+        came = self._changed.wait_for(is_so, seconds)
         self._awaited = _NOBODY
-        return is_so
+        return came

@@ -1,5 +1,6 @@
 """What travels between the rooms. Values only: no network, no clock.
 
+    values     how the others are made
     words      a message's states and purposes, and its public id
     claims     a claimed message
     mails      what a provider gets

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from postlease.model.values import value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from postlease.model.words import DeliveryPolicy, Purpose
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TokenFacts:
     """The token that a message carries, as the claim found it; enough to derive the link again."""
 
@@ -24,7 +26,7 @@ class TokenFacts:
     token_hash: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttachmentReference:
     """A pinned S3 object: key, version, size in bytes and SHA-256 as they were at enqueue.
 
@@ -40,7 +42,7 @@ class AttachmentReference:
     content_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claim:
     """Who holds a lease: all three must still match for anything to change."""
 
@@ -49,7 +51,7 @@ class Claim:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClaimedMessage:
     """A leased message with everything that delivery needs, so that nothing is read twice.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from postlease.model.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Attachment:
     """A loaded attachment. content_id is what the HTML calls an inline image by: `cid:` and it."""
 
@@ -20,7 +22,7 @@ class Attachment:
     content_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RenderedMail:
     """A template filled in. version is the digest of the template's files."""
 
@@ -30,7 +32,7 @@ class RenderedMail:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mailbox:
     """What stands in an address header: a display name (empty for none) and a plain address."""
 
@@ -38,7 +40,7 @@ class Mailbox:
     address: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Addressing:
     """What a mail shows beside the envelope's plain addresses.
 
@@ -50,7 +52,7 @@ class Addressing:
     reply_to: Mailbox | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Envelope:
     """Whom the provider is to serve. Never parsed out of a header."""
 
@@ -65,7 +67,7 @@ class Envelope:
         return (*self.to, *self.cc, *self.bcc)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutgoingMail:
     """One call to a provider.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from postlease.model.values import value
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from postlease.model.words import FailureReason, Status
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Accepted:
     """The provider took the message and named it.
 
@@ -23,7 +24,7 @@ class Accepted:
     is_earlier: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejected:
     """This message is refused for good; by the provider, or before it was asked (not is_answer)."""
 
@@ -31,35 +32,35 @@ class Rejected:
     is_answer: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deferred:
     """This message is refused for now; the attempt counts."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unreachable:
     """Nothing was accepted because nobody was reached; not the message's fault."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Throttled:
     """Too fast for the account; not the message's fault."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Blocked:
     """The account or our identity may not send; not the message's fault."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unknown:
     """The call left and no answer came: neither sent nor not sent."""
 
@@ -69,7 +70,7 @@ class Unknown:
 Outcome: TypeAlias = Accepted | Rejected | Deferred | Unreachable | Throttled | Blocked | Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Settlement:
     """What one ended claim makes of its message; `outbox.record` writes it, fenced by the claim.
 

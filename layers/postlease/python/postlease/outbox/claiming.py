@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
+from psycopg.rows import tuple_row
+
 from postlease.database import translated_errors
 from postlease.outbox import arrays
 from postlease.outbox.claimed_rows import claimed_message
@@ -113,13 +115,14 @@ _TAKE: LiteralString = """, claimed AS (
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
-       c.template, c.locale, c.parameters::text AS parameters,
-       c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
-       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
+       c.template, c.locale, c.delivery,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
-       c.attempt_count - c.refunded_count AS counted_attempts,
+       c.attempt_count - c.refunded_count AS counted_attempts, c.retry_count,
+       c.parameters::text AS parameters,
+       c.to_addresses, c.cc_addresses, c.bcc_addresses,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags,
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
        (SELECT jsonb_agg(jsonb_build_object(
             'filename', a.filename, 'content_type', a.content_type, 'storage_ref', a.storage_ref,
@@ -256,7 +259,8 @@ def _run(
     parameters: dict[str, object],
 ) -> list[ClaimedMessage]:
     with translated_errors():
-        rows = connection.execute(statement, parameters).fetchall()
+        cursor = connection.cursor(row_factory=tuple_row)
+        rows = cursor.execute(statement, parameters).fetchall()
     messages = [claimed_message(row, claimant.owner) for row in rows]
     # RETURNING has no order of its own.
     messages.sort(key=lambda m: (m.priority, m.available_at, m.claim.message_id.int))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from postlease.database import Connection
     from postlease.model import Claim
+from postlease.model.values import value
 
 TOKEN_LIFE_LEFT = timedelta(minutes=5)
 """A link that dies before its reader can open it is not sent."""
@@ -134,7 +135,7 @@ class Terms:
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Addressee:
     """One address of a message as the suppression list knows it."""
 
@@ -142,7 +143,7 @@ class Addressee:
     is_to: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Asked:
     """A claim that asks to be sent, with its addressees."""
 
