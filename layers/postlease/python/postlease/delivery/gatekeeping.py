@@ -55,6 +55,11 @@ class Turn:
     starts_at: float
     late_at: float = math.inf
 
+    @property
+    def is_now(self) -> bool:
+        """Whether there is nothing to wait for, and nothing to miss."""
+        return self.starts_at == self.claimed_at
+
 
 NEVER = Turn(-math.inf, math.inf)
 """The turn of a message that is handed back."""
@@ -157,10 +162,11 @@ class Gatekeeper:
         That is so if its slot lies beyond latest, or the gate was closed after the claim. A slot
         that was missed is replaced by a new one.
         """
-        turn = self._in_time(message, turn, latest=latest)
-        if turn.starts_at > latest:
-            return None
-        _sleep_until(turn.starts_at - _LEAD_SECONDS)
+        if not turn.is_now:
+            turn = self._in_time(message, turn, latest=latest)
+            if turn.starts_at > latest:
+                return None
+            _sleep_until(turn.starts_at - _LEAD_SECONDS)
         return None if self.has_closed_since(turn) else turn
 
     def has_closed_since(self, turn: Turn) -> bool:
@@ -173,6 +179,8 @@ class Gatekeeper:
         Nor is there one if the gate was closed meanwhile. To be asked last: what was held up
         together would else call together.
         """
+        if turn.is_now:
+            return not self.has_closed_since(turn)
         while True:
             turn = self._in_time(message, turn, latest=latest)
             if turn.starts_at > latest:
