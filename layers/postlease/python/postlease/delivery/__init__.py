@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from postlease.config import Settings
     from postlease.database import Database
 
-_OBJECTS = 5_000
-"""New ones between two collections of the run."""
+_OBJECTS = 50_000
+"""New ones between two collections of the run: more than are on their way at once."""
 
 _TURN_SECONDS = 0.001
 """How long a thread may keep the interpreter from another: whoever gets the database's answer waits

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 _CLAIMED_SECONDS = 0.05
-_AUTHORIZED_SECONDS = 0.02
-_AUTHORIZED_SHARE = 0.25
+_AUTHORIZED_SECONDS = 0.03
+_AUTHORIZED_SHARE = 0.5
 """Of size, at most: what is authorized counts as perhaps sent, should its worker die."""
 
 _WEIGHT = 0.1
