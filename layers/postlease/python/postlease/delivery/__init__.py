@@ -13,6 +13,7 @@
     outcomes     what a result means for its message
     requests     what is asked of the writer, and who waits for it
     writer       group commit of authorizations and records
+    tuning       the interpreter as a run wants it
     tally        what a run did
 
 Owner of the question "what does this outcome mean"; statements live in `outbox`, providers in
@@ -22,8 +23,6 @@ Owner of the question "what does this outcome mean"; statements live in `outbox`
 from __future__ import annotations
 
 import contextlib
-import gc
-import sys
 from typing import TYPE_CHECKING
 
 from postlease import outbox, providers, rendering
@@ -33,6 +32,7 @@ from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Sender
 from postlease.delivery.tally import Tally
+from postlease.delivery.tuning import tuned
 from postlease.delivery.writer import Writer
 
 if TYPE_CHECKING:
@@ -41,13 +41,6 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.database import Database
-
-_OBJECTS = 50_000
-"""New ones between two collections of the run: more than are on their way at once."""
-
-_TURN_SECONDS = 0.001
-"""How long a thread may keep the interpreter from another: whoever gets the database's answer waits
-for those that carry messages on, and at the usual 5 ms they soon all wait for it."""
 
 __all__ = ["Tally", "Times", "deliver", "deliver_named"]
 
@@ -89,23 +82,6 @@ def deliver_named(
 
 
 @contextlib.contextmanager
-def _tuned() -> Iterator[None]:
-    """The interpreter as a run wants it.
-
-    Messages on their way are many objects, none of them in a cycle: looking for one costs a tenth
-    of the run.
-    """
-    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
-    gc.set_threshold(_OBJECTS, *threshold[1:])
-    sys.setswitchinterval(_TURN_SECONDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
-
-
-@contextlib.contextmanager
 def _drain(
     settings: Settings,
     times: Times,
@@ -119,7 +95,7 @@ def _drain(
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
-    with _tuned(), Writer(writes, terms, Calls(settings.send_slots)) as writer:
+    with tuned(), Writer(writes, terms, Calls(settings.send_slots)) as writer:
         gatekeeper = Gatekeeper(
             writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
         )
