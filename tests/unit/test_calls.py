@@ -58,9 +58,9 @@ def test_no_more_are_let_through_than_can_call() -> None:
     assert line.taken() == []
 
 
-def test_of_those_who_are_claimed_ahead_a_quarter_is_authorized_at_most() -> None:
-    assert after(0.0, size=100).room == 125
-    assert after(0.2, size=100).room == 110
+def test_of_those_who_are_claimed_ahead_half_are_authorized_at_most() -> None:
+    assert after(0.0, size=100).room == 150
+    assert after(0.2, size=100).room == 115
     assert after(60.0, size=100).room == 101
 
 
