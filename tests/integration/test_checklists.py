@@ -22,10 +22,11 @@ from postlease import database as databases
 from postlease.backoff import STEPS
 from postlease.delivery.calls import Calls
 from postlease.delivery.deadline import Deadline
-from postlease.delivery.gatekeeping import Gatekeeper, Turn
+from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Sender
 from postlease.delivery.tally import Tally
+from postlease.delivery.turns import Turn
 from postlease.delivery.writer import Writer
 from postlease.model import Accepted, Outcome, OutgoingMail, Unknown, parse_event_id
 from tests import arrange

@@ -22,9 +22,10 @@ from local.provider import Fault, Provider
 from postlease import gate, outbox
 from postlease.database import Database, connect
 from postlease.delivery.calls import Calls
-from postlease.delivery.gatekeeping import Gatekeeper, Turn
+from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.rates import forget
 from postlease.delivery.tally import Tally
+from postlease.delivery.turns import Turn
 from postlease.delivery.writer import Writer
 from postlease.errors import UnavailableError
 from postlease.model import Blocked

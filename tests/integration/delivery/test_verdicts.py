@@ -13,10 +13,11 @@ from postlease import database as databases
 from postlease.delivery import sending
 from postlease.delivery.calls import Calls
 from postlease.delivery.deadline import Deadline
-from postlease.delivery.gatekeeping import Gatekeeper, Turn
+from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import PreparedMail, Preparer
 from postlease.delivery.sending import Sender
 from postlease.delivery.tally import Tally
+from postlease.delivery.turns import Turn
 from postlease.delivery.writer import Writer
 from postlease.model import Accepted, OutgoingMail
 from tests import arrange

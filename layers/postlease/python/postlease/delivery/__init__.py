@@ -13,6 +13,7 @@
     outcomes     what a result means for its message
     requests     what is asked of the writer, and who waits for it
     writer       group commit of authorizations and records
+    turns        when a message may leave, where a rate is kept to
     tuning       the interpreter as a run wants it
     tally        what a run did
 

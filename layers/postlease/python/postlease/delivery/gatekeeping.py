@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 from postlease import gate
 from postlease.delivery.crew import elsewhere
 from postlease.delivery.rates import told_rate
+from postlease.delivery.turns import NEVER, Turn, fitting_in, paced, recipients_of, sleep_until
 from postlease.errors import PostleaseError, UnavailableError
 from postlease.model import Blocked, Rejected, Throttled, Unknown, Unreachable
-from postlease.model.values import value
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -41,28 +41,6 @@ _AHEAD_SECONDS = 0.5
 
 _LEAD_SECONDS = 0.1
 """Permission to send is asked so long before the slot, so that the call itself is on time."""
-
-_LATE_SECONDS = 0.1
-"""A slot that was missed by more, and by half of its own span, is not used: late calls would come
-in a burst."""
-
-
-@value
-class Turn:
-    """When a claimed message may leave, in monotonic seconds; late_at is when that is missed."""
-
-    claimed_at: float
-    starts_at: float
-    late_at: float = math.inf
-
-    @property
-    def is_now(self) -> bool:
-        """Whether there is nothing to wait for, and nothing to miss."""
-        return self.starts_at == self.claimed_at
-
-
-NEVER = Turn(-math.inf, math.inf)
-"""The turn of a message that is handed back."""
 
 
 class Gatekeeper:
@@ -138,11 +116,11 @@ class Gatekeeper:
         self._provider.get_ready()
         asked_at = time.monotonic()
         room = max(latest - asked_at, 0)
-        fitting = _fitting(messages, room * self._rate)
+        fitting = fitting_in(messages, room * self._rate)
         slots = gate.reserve(
             connection,
             self._provider.name,
-            recipients=sum(map(_recipients, fitting)),
+            recipients=sum(map(recipients_of, fitting)),
             within=timedelta(seconds=room),
         )
         if slots is None:
@@ -150,8 +128,8 @@ class Gatekeeper:
         starts_at = asked_at + slots.wait
         turns = []
         for message in fitting if slots.taken else ():
-            span = _recipients(message) * slots.spacing
-            turns.append(_paced(claimed_at, starts_at, span))
+            span = recipients_of(message) * slots.spacing
+            turns.append(paced(claimed_at, starts_at, span))
             starts_at += span
         self._reserved_until = starts_at
         return turns + [NEVER] * (len(messages) - len(turns))
@@ -166,7 +144,7 @@ class Gatekeeper:
             turn = self._in_time(message, turn, latest=latest)
             if turn.starts_at > latest:
                 return None
-            _sleep_until(turn.starts_at - _LEAD_SECONDS)
+            sleep_until(turn.starts_at - _LEAD_SECONDS)
         return None if self.has_closed_since(turn) else turn
 
     def has_closed_since(self, turn: Turn) -> bool:
@@ -185,7 +163,7 @@ class Gatekeeper:
             turn = self._in_time(message, turn, latest=latest)
             if turn.starts_at > latest:
                 return False
-            _sleep_until(turn.starts_at)
+            sleep_until(turn.starts_at)
             if self.has_closed_since(turn):
                 return False
             if time.monotonic() <= turn.late_at:
@@ -250,7 +228,7 @@ class Gatekeeper:
         """turn, or one of message's own instead of one that went by."""
         if time.monotonic() <= turn.late_at:
             return turn
-        name, recipients = self._provider.name, _recipients(message)
+        name, recipients = self._provider.name, recipients_of(message)
         within = timedelta(seconds=max(latest - time.monotonic(), 0))
         try:
             slots = self._ask(
@@ -268,7 +246,7 @@ class Gatekeeper:
             return Turn(turn.claimed_at, now)
         if not slots.taken:
             return NEVER
-        return _paced(turn.claimed_at, now + slots.wait, recipients * slots.spacing)
+        return paced(turn.claimed_at, now + slots.wait, recipients * slots.spacing)
 
     def _learn_rate(self, connection: Connection) -> None:
         """Let the gate know the lowest limit there is; what it knew stays if nobody answers."""
@@ -284,29 +262,3 @@ class Gatekeeper:
 def _says_nothing(outcome: Outcome) -> bool:
     """Whether outcome tells nothing of the provider: no answer came, or none was asked for."""
     return isinstance(outcome, Unknown) or (isinstance(outcome, Rejected) and not outcome.is_answer)
-
-
-def _paced(claimed_at: float, starts_at: float, span: float) -> Turn:
-    return Turn(claimed_at, starts_at, starts_at + max(_LATE_SECONDS, span / 2))
-
-
-def _sleep_until(moment: float) -> None:
-    left = moment - time.monotonic()
-    if left > 0:
-        with elsewhere():
-            time.sleep(left)
-
-
-def _fitting(messages: Sequence[ClaimedMessage], recipients: float) -> list[ClaimedMessage]:
-    """The first of messages, up to the one that goes beyond so many recipients."""
-    fitting: list[ClaimedMessage] = []
-    for message in messages:
-        if recipients < 0:
-            break
-        fitting.append(message)
-        recipients -= _recipients(message)
-    return fitting
-
-
-def _recipients(message: ClaimedMessage) -> int:
-    return len(message.to_addresses) + len(message.cc_addresses) + len(message.bcc_addresses)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postlease.delivery.deadline import Deadline
-from postlease.delivery.gatekeeping import NEVER
+from postlease.delivery.turns import NEVER
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from postlease.config import TimeRules
     from postlease.database import Database
     from postlease.delivery.crew import Crew
-    from postlease.delivery.gatekeeping import Gatekeeper, Turn
+    from postlease.delivery.gatekeeping import Gatekeeper
     from postlease.delivery.sending import Sender
     from postlease.delivery.slots import Slots
     from postlease.delivery.tally import Tally
+    from postlease.delivery.turns import Turn
     from postlease.model import ClaimedMessage, Outcome
 
 

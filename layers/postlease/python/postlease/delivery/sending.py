@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from postlease import gate
     from postlease.delivery.deadline import Deadline
-    from postlease.delivery.gatekeeping import Gatekeeper, Turn
+    from postlease.delivery.gatekeeping import Gatekeeper
     from postlease.delivery.preparing import PreparedMail, Preparer
     from postlease.delivery.requests import Request
     from postlease.delivery.tally import Tally
+    from postlease.delivery.turns import Turn
     from postlease.delivery.writer import Writer
     from postlease.model import ClaimedMessage, OutgoingMail
     from postlease.outbox import Asked, Verdict
