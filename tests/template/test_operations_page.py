@@ -24,7 +24,7 @@ SECTION = PAGE.partition("\n## Alarms\n")[2].partition("\n## ")[0]
 ALARMS, QUERIES, METRICS = (
     SECTION.partition("\n### ")[0],
     SECTION.partition("### First queries\n")[2].partition("\n### ")[0],
-    SECTION.partition("### Metrics\n")[2].partition("\n### ")[0],
+    PAGE.partition("### Metrics\n")[2].partition("\n### ")[0],
 )
 
 
