@@ -191,9 +191,7 @@ def _expire(database: Database, rules: Rules, has_time: Callable[[], bool]) -> t
     lease = duties.Lease(database, "archive")
     if not has_time() or not lease.take():
         return _ELSEWHERE
-    deleted, complete = archiving.expire(
-        database, age=rules.archived_for, has_time=lambda: has_time() and lease.take()
-    )
+    deleted, complete = archiving.expire(database, lease, age=rules.archived_for, has_time=has_time)
     lease.give_back()
     if deleted:
         _tell("archive_files", deleted, deleted)
