@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jmespath  # type: ignore[import-untyped]
 import pytest
 from botocore import xform_name
 from botocore.session import Session
@@ -123,6 +124,33 @@ def test_every_call_in_a_block_of_the_runbook_gives_what_its_operation_must_have
     given = set(re.findall(r"(?<=\s)--([a-z][a-z0-9-]*)", snippet))
     needed = found.input_shape.required_members if found.input_shape else []
     assert "cli-input-json" in given or {xform_name(one, "-") for one in needed} <= given
+
+
+def queries() -> list[str]:
+    """What the pages ask of answers."""
+    texts = [page.read_text("utf-8") for page in PAGES]
+    return [
+        (single or double).replace("$1", "a")
+        for text in texts
+        for single, double in re.findall(r"--query (?:'([^']*)'|\"([^\"]*)\")", text)
+    ]
+
+
+@pytest.mark.parametrize("query", queries())
+def test_every_query_of_an_answer_can_be_read(query: str) -> None:
+    assert jmespath.compile(query)
+
+
+def test_the_ids_of_the_logs_come_out_one_a_line() -> None:
+    """As the command line prints a list of lists; who waits for a restore reads lines."""
+    [query] = [one for one in queries() if "message_id" in one]
+    answer = {
+        "results": [
+            [{"field": "message_id", "value": name}, {"field": "count(*)", "value": "2"}]
+            for name in ("a", "b")
+        ]
+    }
+    assert jmespath.search(query, answer) == [["a"], ["b"]]
 
 
 def test_what_a_schedule_tells_of_itself_can_be_given_back_to_it() -> None:
