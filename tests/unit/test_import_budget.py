@@ -91,8 +91,15 @@ ROOMS = {
     "feedback": set(),
     "messages": {"model.mails", "suppression.listing"},
     "migrate": set(),
-    "reaper": {"model.outcomes"},
-    "retention": set(),
+    "reaper": {"model.outcomes", "retention.ending"},
+    "retention": {
+        "retention.archiving",
+        "retention.duties",
+        "retention.ending",
+        "retention.files",
+        "retention.running",
+        "retention.spending",
+    },
     "sweep": DELIVERY,
 }
 LOADED = """
