@@ -61,6 +61,9 @@ def retried(product: Product, owner: Connection) -> str:
     stack.set_faults("throttle", times=1)
     stack.invoke("sweep")
     arrange.pass_time(owner, arrange.GRACE)
+    owner.execute(
+        "UPDATE postlease.email_messages SET available_at = now() WHERE status = 'pending'"
+    )
     stack.invoke("sweep")
     stack.set_faults("lose_response", times=1)
     [unknown] = arrange.enqueue(owner)

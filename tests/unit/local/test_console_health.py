@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from local.console.health import Run, troubles
 from local.provider import MODES, Fault
 from postlease.gate import GateReport
 
+ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 3, 12, 9, 30, tzinfo=UTC)
 WELL = Fault()
 
@@ -111,3 +114,30 @@ def test_numbers_durations_and_sizes_read_as_people_say_them() -> None:
     assert words.cut("abcd", 3) == "abc…"
     assert words.moment("2026-03-12T10:30:00.9+01:00") == "2026-03-12 09:30:00Z"
     assert words.moment(None) == words.clock(None) == "-"
+
+
+def test_what_the_operations_page_says_of_the_overview_is_what_it_says() -> None:
+    shut = (
+        GateReport("ses", "closed", "unreachable", NOW, probe_at=NOW),
+        GateReport("ses", "paused", "operator", NOW, ruled_at=NOW, ruled_by="a", ruled_because="b"),
+    )
+    runs = (
+        Run("sweep", 60, ended_ago=300),
+        Run("sweep", None, failure="Runtime.ExitError"),
+    )
+    text = " ".join(
+        said(
+            *runs,
+            gates=shut,
+            due=40,
+            oldest_due_seconds=600,
+            expired_leases=1,
+            unknown=1,
+            outcomes={"rejected": 3, "worker_lost": 1},
+        )
+    )
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    table = page.partition("| what the overview says |\n")[2].partition("\n\n")[0]
+    phrases = re.findall("`([^`]+)`", table)
+    assert len(phrases) == 9
+    assert [phrase for phrase in phrases if phrase not in text] == []
