@@ -32,9 +32,10 @@ _HABITS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A scheduled function. period and ended_ago are seconds.
+    """A function. period and ended_ago are seconds.
 
-    ended_ago is None before its first end; failure names the error that it last ended by.
+    period is None where it is not expected again and again, ended_ago before its first end. failure
+    names the error that it last ended by. is_stopped: its schedule was switched off.
     """
 
     function: str
@@ -52,15 +53,16 @@ def troubles(figures: Figures, runs: Sequence[Run], fault: Fault) -> list[str]:
 
 def _duties(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
+        if run.is_stopped:
+            yield f"The schedule of the {run.function} is off."
         if run.is_running or run.period is None:
             continue
-        stopped = " Its schedule is off." if run.is_stopped else ""
         if run.ended_ago is None:
-            yield f"The {run.function} has not run yet.{stopped}"
+            yield f"The {run.function} has not run yet."
         elif run.ended_ago > 2 * run.period:
             yield (
                 f"The {run.function} has not run for {minutes(run.ended_ago)}; it should every"
-                f" {span(run.period)}.{stopped}"
+                f" {span(run.period)}."
             )
     for run in runs:
         if run.failure is not None:

@@ -51,17 +51,23 @@ def show(stack: Stack, notice: str | None) -> Response:
 
 
 def runs(stack: Stack) -> list[health.Run]:
-    """How the scheduled functions are doing."""
+    """How the functions are doing, the scheduled ones first."""
+    scheduled = {schedule.function: schedule for schedule in stack.template.schedules}
+    off = {
+        name
+        for name, schedule in scheduled.items()
+        if stack.has_schedules and not stack.is_scheduled(schedule.name)
+    }
     return [
         health.Run(
-            schedule.function,
-            period_seconds(schedule.expression),
-            bool(stack.functions[schedule.function].busy_pids),
-            _ago(stack.functions[schedule.function].last_ended_at),
-            stack.functions[schedule.function].last_failure,
-            not stack.is_scheduled(schedule.name),
+            name,
+            period_seconds(scheduled[name].expression) if name in scheduled else None,
+            bool(stack.functions[name].busy_pids),
+            _ago(stack.functions[name].last_ended_at),
+            stack.functions[name].last_failure,
+            name in off,
         )
-        for schedule in stack.template.schedules
+        for name in dict.fromkeys((*scheduled, *stack.functions))
     ]
 
 

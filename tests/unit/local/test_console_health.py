@@ -41,8 +41,12 @@ def test_a_function_that_has_not_run_for_two_periods_is_told() -> None:
     assert said(Run("sweep", 60, ended_ago=300)) == [
         "The sweep has not run for 5 min; it should every 60 s."
     ]
-    [text] = said(Run("reaper", 60, is_stopped=True))
-    assert text == "The reaper has not run yet. Its schedule is off."
+    assert said(Run("reaper", 60)) == ["The reaper has not run yet."]
+
+
+def test_a_schedule_that_is_switched_off_is_told_at_once() -> None:
+    run = Run("sweep", 60, is_running=True, is_stopped=True)
+    assert said(run) == ["The schedule of the sweep is off."]
 
 
 def test_a_run_that_ended_badly_is_told_of_any_function() -> None:
@@ -122,7 +126,7 @@ def test_what_the_operations_page_says_of_the_overview_is_what_it_says() -> None
         GateReport("ses", "paused", "operator", NOW, ruled_at=NOW, ruled_by="a", ruled_because="b"),
     )
     runs = (
-        Run("sweep", 60, ended_ago=300),
+        Run("sweep", 60, ended_ago=300, is_stopped=True),
         Run("sweep", None, failure="Runtime.ExitError"),
     )
     text = " ".join(
@@ -139,5 +143,5 @@ def test_what_the_operations_page_says_of_the_overview_is_what_it_says() -> None
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     table = page.partition("| what the overview says |\n")[2].partition("\n\n")[0]
     phrases = re.findall("`([^`]+)`", table)
-    assert len(phrases) == 9
+    assert len(phrases) == 10
     assert [phrase for phrase in phrases if phrase not in text] == []
