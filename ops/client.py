@@ -32,6 +32,15 @@ _PROBLEM = "urn:postlease:problem:"
 _NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError)
 
 
+class _Answer(dict[str, Any]):
+    """An object of an answer. What it lacks, no API of this release leaves out."""
+
+    def __missing__(self, name: str) -> Any:
+        raise OpsError(
+            f"the API's answer lacks {name!r}: is it Postlease's, and of this release?", UNAVAILABLE
+        )
+
+
 class Api:
     """The API at one place."""
 
@@ -95,11 +104,16 @@ class Api:
         if status == 204:
             return None
         try:
-            answer = json.loads(content)
-        except ValueError:
+            answer = json.loads(content, object_hook=_Answer)
+        except (ValueError, RecursionError):
             answer = None
-        if 200 <= status < 300 and answer is not None:
-            return answer
+        if 200 <= status < 300:
+            if isinstance(answer, _Answer):
+                return answer
+            raise OpsError(
+                f"{self._place.endpoint} answers ({status}), but not as the API of Postlease does",
+                UNAVAILABLE,
+            )
         raise self._refusal(method, path, status, answer if isinstance(answer, dict) else {})
 
     def _refusal(self, method: str, path: str, status: int, answer: dict[str, Any]) -> OpsError:
@@ -127,6 +141,7 @@ class Api:
         places = [
             f"{error.get('pointer') or error.get('parameter')} {error.get('detail')}"
             for error in answer.get("errors") or []
+            if isinstance(error, dict)
         ]
         text = "; ".join(places) or str(answer.get("detail") or problem)
         if status in {404, 410}:
