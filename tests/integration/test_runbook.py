@@ -124,7 +124,9 @@ def states(owner: Connection) -> dict[UUID, tuple[str, str | None]]:
 def test_what_was_due_at_a_backup_is_held_and_nothing_leaves(
     troubled: Connection, application: Connection
 ) -> None:
-    """Whoever is not due yet cannot have left."""
+    """Whoever is not due yet cannot have left. The gates were what they were at the backup."""
+    gate.release(application, "ses", by="somebody", because="a test")
+    gate.close_gate(application, "smtp", reason="sending_paused")
     [later] = arrange.enqueue(troubled)
     arrange.age(troubled, later, -arrange.GRACE, "available_at")
     finished = {one for one, (status, _) in states(troubled).items() if status == "failed"}

@@ -1,4 +1,4 @@
-"""docs/operations.md, keys and passwords: its shell, run on a secret store that is a file."""
+"""docs/operations.md: its shell that talks to AWS, run with stand-ins for what AWS would do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from postlease import tokens
+from postlease import feedback, telemetry, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,3 +80,35 @@ def test_the_database_s_login_gets_another_password_and_the_role_too(
     assert after | {"password": "p"} == before
     assert len(after["password"]) > 30
     assert (tmp_path / "invoked").read_text() == "MigrateFunction\n"
+
+
+def test_a_lost_database_s_logs_say_what_was_sent_and_the_rest_is_open(tmp_path: Path) -> None:
+    [block] = [
+        one for one in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if "start-query" in one
+    ]
+    (tmp_path / "held.txt").write_text("a\nb\nc\n")
+    answers = """
+set -euo pipefail
+STACK=postlease
+aws() {
+  case "$2" in
+    start-query) echo "$*" > asked; echo the-query ;;
+    get-query-results) [ "$4" = the-query ]; printf 'd\\nb\\n' ;;
+  esac
+}
+"""
+    subprocess.run(["bash", "-c", answers + block], cwd=tmp_path, check=True)
+    assert (tmp_path / "sent.txt").read_text() == "b\nd\n"
+    assert (tmp_path / "open.txt").read_text() == "a\nc\n"
+    asked = (tmp_path / "asked").read_text()
+    for group in ("sweep", "doorbell", "feedback"):
+        assert f"/postlease/postlease/{group}" in asked
+    assert " --start-time 1796025600 " in asked
+
+
+def test_what_the_logs_are_asked_is_what_workers_and_events_write() -> None:
+    sources = [Path(str(module.__file__)).read_text("utf-8") for module in (telemetry, feedback)]
+    for word in ("attempt ended", "event noted"):
+        assert f"message = '{word}'" in PAGE
+        assert any(f"{word}" in text for text in sources)
+    assert all('"message_id"' in text for text in sources)
