@@ -126,19 +126,20 @@ def test_the_page_s_figures_of_the_stack_are_the_template_s(deployed: Deployment
     def value(name: str, member: str) -> object:
         return deployed.resources[name]["Properties"][member]
 
+    text = " ".join(PAGE.split())
     day = 86_400
     letters = ("DeadLetters", "FeedbackDeadLetters")
     assert {value(one, "MessageRetentionPeriod") for one in letters} == {14 * day}
-    assert "wait for fourteen days" in PAGE
+    assert "wait for fourteen days" in text
     assert value("FeedbackQueue", "MessageRetentionPeriod") == 4 * day
-    assert "wait in their queue for four days" in PAGE
-    assert f"takes up to {value('SweepFunction', 'Timeout')} seconds" in PAGE
+    assert "wait in their queue for four days" in text
+    assert f"takes up to {value('SweepFunction', 'Timeout')} seconds" in text
     reserved = {
         name: deployed.functions()[f"{name.title()}Function"]["ReservedConcurrentExecutions"]
         for name in ("sweep", "reaper", "retention")
     }
     told = ", ".join(f"{name} {one['Fn::If'][1]}" for name, one in reserved.items())
-    assert f"reserved concurrency again instead: {told}." in PAGE
+    assert f"reserved concurrency again instead: {told}." in text
     [total] = re.findall(r"That is (\d+), with", (ROOT / "docs" / "deploy.md").read_text("utf-8"))
-    assert f"with the defaults at most {total}," in PAGE
-    assert f"| up to {total}, most `idle` |" in PAGE
+    assert f"with the defaults at most {total}," in text
+    assert f"| up to {total}, most `idle` |" in text
