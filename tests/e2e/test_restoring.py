@@ -173,16 +173,3 @@ def test_a_restored_backup_sends_nothing_twice_and_once_what_had_not_left(
     assert mailed(swept_by_hand) == before | Counter(leaves_now)
     assert set(mailed(swept_by_hand).values()) == {1}
     assert event_id(of_later[0]) not in mailed(swept_by_hand)
-
-
-def test_without_the_step_that_holds_a_backup_sends_again(
-    desk: Desk, swept_by_hand: Stack, emptied: Connection
-) -> None:
-    """What the test above would see, if that step did nothing."""
-    arrange.enqueue(emptied, 2)
-    desk.run('pg_dump -Fc -n postlease -f postlease.dump "$RESTORED_URL"')
-    desk.sweep(emptied)
-    emptied.execute("DROP SCHEMA postlease CASCADE")
-    desk.run(RESTORE)
-    desk.sweep(emptied)
-    assert set(mailed(swept_by_hand).values()) == {2}
