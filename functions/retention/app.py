@@ -43,7 +43,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if "dry_run" in event:
         return asdict(_rehearse(kept, event, has_time))
     retained = run(kept, age=SETTINGS.retention, has_time=has_time, rules=RULES)
-    end(kept.connection())
+    if retained.complete:
+        end(kept.connection())
     telemetry.emit(
         {
             "PurgedMessages": retained.messages,

@@ -243,6 +243,24 @@ def test_what_is_restored_into_an_empty_database_is_what_left_after_two_kills(
             assert hashes(restored) == before
 
 
+def test_redacted_and_erased_rows_come_back_as_they_were(
+    owner: Connection,
+    application: Connection,
+    database: Database,
+    bucket: Bucket,
+    empty: str,
+    tmp_path: Path,
+) -> None:
+    everything(owner, application, bucket)
+    assert outbox.redact(application, age=AGE, chunk=10) == 1
+    assert retention.erase(database, "c@example.com", has_time=always).redacted == 1
+    before = hashes(owner)
+    assert archive(database).messages == 7
+    restore(empty, tmp_path, lines(bucket))
+    with connect(empty) as restored:
+        assert hashes(restored) == before
+
+
 @pytest.mark.parametrize("mode", ["delete", "archive"])
 def test_a_process_that_is_killed_twice_leaves_nothing_behind(
     owner: Connection,
@@ -259,7 +277,7 @@ def test_a_process_that_is_killed_twice_leaves_nothing_behind(
         attach(owner, message_id, key, bucket.put(key))
     url = f"{application_conninfo} application_name=retiring"
     asked = json.dumps({"url": url, "mode": mode, "chunk": 2})
-    for chunks in (3, 2):
+    for chunks in (4 + 2, 4 + 1):
         with subprocess.Popen(
             [sys.executable, "-m", "tests.integration.retention.retiring", asked],
             cwd=ROOT,
@@ -388,10 +406,16 @@ def test_a_storage_that_is_away_keeps_every_row(
     storage_away: Callable[..., None],
 ) -> None:
     finished(owner, application, 2)
+    owner.execute(
+        "INSERT INTO postlease.rate_limits (limit_digest, window_started_at, window_ends_at, used)"
+        " VALUES (sha256('x'), now() - interval '2h', now() - interval '1h', 1)"
+    )
     storage_away(away=True)
     with pytest.raises(UnavailableError):
         archive(database)
     assert arrange.statuses(owner) == {"sent": 2}
+    # What needs no storage is done all the same.
+    assert owner.execute("SELECT FROM postlease.rate_limits").fetchone() is None
 
 
 def test_files_leave_the_archive_when_their_time_is_over_and_only_where_both_is_asked_for(

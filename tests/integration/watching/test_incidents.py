@@ -235,6 +235,15 @@ def test_retention_that_does_not_come_to_its_end(watch: Watch, owner: Connection
     assert said == ["OK", "ALARM", "OK"]
 
 
+def test_retention_that_never_gets_done(watch: Watch, owner: Connection) -> None:
+    """It ends each night, and leaves to the next what it always leaves."""
+    watch.pass_minutes(1, "retention")
+    owner.execute("UPDATE postlease.retention_duties SET ended_at = ended_at - interval '26h 1min'")
+    watch.pass_minutes(1, "retention", milliseconds=1_000)
+    watch.pass_minutes(5)
+    assert watch.said() == QUIET | {"RetentionHeartbeatAlarm": "ALARM"}
+
+
 def test_a_new_stack_rings_no_alarm_before_its_first_night(
     empty_database: Callable[[], str], alarms: dict[str, dict[str, Any]]
 ) -> None:

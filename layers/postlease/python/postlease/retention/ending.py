@@ -1,4 +1,4 @@
-"""When a run came to its end last: told by whoever still runs, for a missed run tells nothing.
+"""When a run had removed all that was due: told by others, as a missed run tells nothing.
 
 The clock begins with the migration that made it, so that a new deployment has a whole day and more
 before anybody misses its first night.
@@ -27,13 +27,13 @@ WHERE d.duty = 'run'
 
 
 def end(connection: Connection) -> None:
-    """Note that a run has come to its end, and commit; what it left to the next is no matter."""
+    """Note that nothing that was due is left, and commit."""
     with translated_errors():
         connection.execute(END)
 
 
 def seconds_since_end(connection: Connection) -> float:
-    """How long ago the last run came to its end, or the clock began; 0 where nobody knows."""
+    """How long ago nothing that was due was left, or the clock began; 0 where nobody knows."""
     with translated_errors():
         row = connection.execute(SINCE_END).fetchone()
     return float(row["seconds"] or 0) if row else 0.0

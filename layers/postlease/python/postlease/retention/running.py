@@ -111,13 +111,15 @@ def _rows(
     rooms: dict[str, Callable[[], int | None]] = {
         # Before they leave: the archive is to hold no more than the table would.
         "redacted": in_lock(lambda one: outbox.redact(one, age=rules.redact_after, chunk=chunk)),
-        "messages": into_the_archive
-        if archives
-        else in_lock(lambda one: outbox.purge(one, age=age, chunk=chunk)),
-        "tokens": in_lock(lambda one: spending.purge_tokens(one, chunk=chunk)),
+        # What no storage can keep from leaving.
         "keys": in_lock(lambda one: spending.purge_keys(one, chunk=chunk)),
         "windows": in_lock(lambda one: spending.purge_windows(one, chunk=chunk)),
         "list_entries": in_lock(lambda one: suppression.purge(one, chunk=chunk)),
+        "messages": into_the_archive
+        if archives
+        else in_lock(lambda one: outbox.purge(one, age=age, chunk=chunk)),
+        # Behind the messages that carry them.
+        "tokens": in_lock(lambda one: spending.purge_tokens(one, chunk=chunk)),
     }
     removed = dict.fromkeys(rooms, 0)
     complete = True
