@@ -192,7 +192,7 @@ def mail(*, is_large: bool) -> bytes:
     message["Subject"] = "&<>" * 60
     message["X-Postlease-Id"] = UNKNOWN
     message.set_content('"\n' * 40_000 if is_large else "short")
-    for place in range(40 if is_large else 0):
+    for place in range(100 if is_large else 0):
         message[f"X-Long-{place}"] = "&" * 300
     for place in range(20 if is_large else 0):
         message.add_attachment(b"x", "text", "plain", filename=f"{place}{'&' * 240}.txt")
