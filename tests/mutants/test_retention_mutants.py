@@ -7,10 +7,11 @@ import importlib
 import pytest
 
 from tests.integration.retention.conftest import bucket
+from tests.integration.retention.test_archiving import killed
 from tests.mutants.promises import arguments_of, load, passes
 from tests.mutants.test_statement_mutants import Mutant
 
-__all__ = ["bucket"]  # a fixture
+__all__ = ["bucket", "killed"]  # fixtures
 
 ARCHIVING = "postlease.outbox.archiving"
 REDACTING = "postlease.outbox.redacting"
@@ -77,6 +78,15 @@ MUTANTS = [
         (ORPHANS, "ORPHANS", " AND a.version_id = s.version", ADOPTED, ""),
         (DUTIES, "TAKE", "OR d.lease_expires_at < now()", LEASED, "OR true"),
         (DUTIES, "HOLD", " AND d.lease_owner = %(owner)s", LOST, ""),
+    )
+] + [
+    Mutant(
+        ARCHIVING,
+        "OPEN_CHUNK",
+        "LIMIT 1",
+        "retention.test_archiving.test_killed_twice_nothing_is_lost_and_nothing_is_doubled",
+        "LIMIT 0",
+        {"first": "after the manifest", "second": "before the file"},
     )
 ]
 

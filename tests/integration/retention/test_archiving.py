@@ -209,6 +209,7 @@ def test_killed_twice_nothing_is_lost_and_nothing_is_doubled(
     first: str,
     second: str,
 ) -> None:
+    """RET-01."""
     ids = finished(owner, application, 5)
     key = "attachments/uploads/a.pdf"
     attach(owner, ids[4], key, bucket.put(key))
