@@ -180,7 +180,8 @@ def _retain(actors: Actors) -> None:
     _archive(actors, duties.Lease(database, "archive"))
     rules = retention.Rules(redact_after=AGO)
     with database.transaction() as connection:
-        connection.execute(rehearsing.REHEARSE, {"age": AGO, "redact_after": rules.redact_after})
+        asked = {"age": AGO, "redact_after": rules.redact_after, "window": AGO}
+        connection.execute(rehearsing.REHEARSE, asked)
         connection.execute(retention.LOCK, {"key": 1})
         outbox.redact(connection, age=AGO, chunk=1)
         outbox.erase(connection, "nobody@example.com", after=None, page=1_000)

@@ -367,6 +367,24 @@ def test_a_file_s_day_is_that_of_utc_wherever_the_session_is(
     assert len(names) == 1
 
 
+def test_a_bucket_that_keeps_no_versions_is_served_too(
+    owner: Connection,
+    application: Connection,
+    database: Database,
+    bucket: Bucket,
+    environment: Callable[..., None],
+) -> None:
+    """Somebody's own, or one whose versioning was never turned on."""
+    bucket.s3.create_bucket(Bucket=f"{bucket.name}-plain")
+    environment(ATTACHMENTS_BUCKET=f"{bucket.name}-plain")
+    plain = Bucket(bucket.s3, f"{bucket.name}-plain")
+    archived(owner, application, database)
+    assert len(archived_ids(plain)) == 4
+    assert erase(database).files_rewritten == 2
+    assert not names_ada(plain)
+    assert len(archived_ids(plain)) == 4
+
+
 def test_a_storage_that_is_away_in_the_middle_of_an_erasure_is_an_error_and_not_completeness(
     owner: Connection,
     application: Connection,

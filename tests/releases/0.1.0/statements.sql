@@ -1652,7 +1652,10 @@ SELECT
                    AND m.created_at < now() - %(age)s::interval)))::int AS tokens,
     (SELECT count(*) FROM postlease.idempotency_keys AS k WHERE k.expires_at < now())::int AS keys,
     (SELECT count(*) FROM postlease.rate_limits AS r
-     WHERE r.window_ends_at < now())::int AS windows
+     WHERE r.window_ends_at < now())::int AS windows,
+    (SELECT count(*) FROM postlease.suppressions AS s WHERE s.expires_at <= now())::int
+    + (SELECT count(*) FROM postlease.bounces AS b
+       WHERE b.happened_at <= now() - %(window)s::interval)::int AS list_entries
 
 --- retention.since_end
 -- retention.since_end

@@ -8,6 +8,7 @@ once more under the same name and deletes what the run before left there.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease import outbox
@@ -16,7 +17,7 @@ from postlease.retention import files
 from postlease.retention.duties import LostError, locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
 
     from postlease.database import Connection, Database
@@ -107,13 +108,8 @@ def expire(
 
     Files that the storage refuses to delete stay for the next run. lease is the archive's.
     """
-    with translated_errors():
-        row = database.connection().execute(LAST_DAY, {"age": age}).fetchone()
-    last = files.PREFIX + str(row["day"] if row else "")
     deleted = refused = 0
-    for name in files.names(""):
-        if name >= last:
-            break
+    for name in expired(database, age=age):
         if not (has_time() and lease.take()):
             return deleted, False
         try:
@@ -123,3 +119,11 @@ def expire(
         deleted += not stays
         refused += bool(stays)
     return deleted, not refused
+
+
+def expired(database: Database, *, age: timedelta) -> Iterator[str]:
+    """The archive's files of days longer than age ago, in order."""
+    with translated_errors():
+        row = database.connection().execute(LAST_DAY, {"age": age}).fetchone()
+    last = files.PREFIX + str(row["day"] if row else "")
+    return itertools.takewhile(lambda name: name < last, files.names(""))
