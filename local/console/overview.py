@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from psycopg.conninfo import conninfo_to_dict
 
 from local.console import charts, drawing, figures, health
 from local.provider import MODES
@@ -45,7 +46,7 @@ def show(stack: Stack, notice: str | None) -> Response:
         modes=MODES,
         fault=_fault(stack.provider.fault),
         with_schedules=stack.has_schedules,
-        database_url=_without_password(stack.database_url),
+        database=f"{_database(stack)} on {stack.server}",
         endpoint_url=stack.aws.endpoint_url,
     )
 
@@ -84,9 +85,8 @@ def _fault(fault: Fault) -> Mode:
     return "accept" if fault.times == 0 else fault.mode
 
 
-def _without_password(url: str) -> str:
-    """The URL of a database as it may stand in a picture."""
-    return re.sub(r"(?<=:)[^:@/]*(?=@)", "…", url)
+def _database(stack: Stack) -> str:
+    return str(conninfo_to_dict(stack.database_url).get("dbname"))
 
 
 def _ago(at: datetime | None) -> float | None:

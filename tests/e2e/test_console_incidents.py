@@ -145,7 +145,6 @@ def test_a_worker_that_was_killed_while_its_call_was_out(
 def test_a_worker_that_was_killed_before_its_mail_left(
     stack: Stack, troubles: Callable[[], list[str]], emptied: Connection
 ) -> None:
-    arrange.claim(emptied)
     [message_id] = arrange.enqueue(emptied)
     arrange.claim(emptied)
     arrange.end_lease(emptied, message_id)

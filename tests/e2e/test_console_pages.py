@@ -276,6 +276,18 @@ def test_the_figures_of_the_last_hour_are_the_database_s(
     assert charts.lines([[one.p50 for one in read.minutes]]).lines == []
 
 
+def test_the_overview_names_the_database_without_its_password_and_nobody_s_address(
+    swept_by_hand: Stack, emptied: Connection, look: Look
+) -> None:
+    arrange.enqueue(emptied)
+    swept_by_hand.invoke("sweep")
+    text = text_of(look("/"))
+    login = psycopg.conninfo.conninfo_to_dict(swept_by_hand.database_url)
+    assert f"{login['dbname']} on 127.0.0.1:" in text or "DATABASE_URL" in text
+    assert str(login.get("password") or "no password") not in text
+    assert "@example.com" not in text
+
+
 def test_the_console_writes_nothing_to_the_database(
     swept_by_hand: Stack, emptied: Connection, look: Look
 ) -> None:
