@@ -48,7 +48,6 @@ class Api:
         """Nothing is sent before the first call."""
         self._place = place
         self._session = URLLib3Session(timeout=_TIMEOUTS)  # type: ignore[arg-type]  # pairs too
-        self._signer = SigV4Auth(place.credentials, "execute-api", place.region)
 
     def get(self, path: str, **query: str | int | None) -> Any:
         """What path answers; parameters that are None are left out."""
@@ -80,7 +79,15 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         typed = {} if content is None else {"content-type": "application/json"}
         request = AWSRequest(method, url, headers=typed, data=content)
-        self._signer.add_auth(request)
+        try:
+            # Anew each time: those of a role or a login end while somebody watches.
+            key = self._place.credentials.get_frozen_credentials()
+            SigV4Auth(key, "execute-api", self._place.region).add_auth(request)
+        except BotoCoreError as error:
+            raise OpsError(
+                f"the credentials could not be read ({type(error).__name__}): log in again",
+                FORBIDDEN,
+            ) from None
         try:
             answer = self._session.send(request.prepare())
         except _NEVER_SENT as error:

@@ -113,8 +113,8 @@ def _credentials(session: Session) -> Credentials:
     try:
         found = session.get_credentials()
         if found is not None:
-            key = found.get_frozen_credentials()
-            return Credentials(str(key.access_key), str(key.secret_key), key.token)
+            found.get_frozen_credentials()  # what cannot be had is told before anything is asked
+            return found
     except BotoCoreError as error:
         raise OpsError(
             f"the credentials could not be read ({type(error).__name__}): log in again", FORBIDDEN

@@ -257,13 +257,36 @@ def test_what_stands_beside_a_person_in_a_file_stays_to_the_last_digit(
     ]
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"{}\n"), gzip.compress(b"\xff\n")])
+@pytest.mark.parametrize(
+    "content",
+    [b"not gzip", gzip.compress(b"{}\n", mtime=0), gzip.compress(b"\xff\n", mtime=0)],
+    ids=["no archive", "no message", "no text"],
+)
 def test_a_file_that_is_none_of_ours_stops_no_erasure_and_is_told(
-    owner: Connection, application: Connection, database: Database, bucket: Bucket, content: bytes
+    owner: Connection,
+    application: Connection,
+    database: Database,
+    bucket: Bucket,
+    caplog: pytest.LogCaptureFixture,
+    content: bytes,
 ) -> None:
+    """By its name, unless that may name somebody."""
     archived(owner, application, database, 2)
-    bucket.put(f"{files.PREFIX}0/strange{files.FILE}", content)
+    strange = f"{files.PREFIX}0/strange{files.FILE}"
+    bucket.put(strange, content)
+    assert erase(database).unread == 1
+    assert [getattr(one, "file", None) for one in caplog.records if one.msg == "unreadable"] == [
+        strange.removesuffix(files.FILE)
+    ]
+    bucket.s3.delete_object(
+        Bucket=bucket.name,
+        Key=strange,
+        VersionId=next(version for key, version in bucket.versions() if key == strange),
+    )
+    archived(owner, application, database, 2)
+    bucket.put(f"{files.PREFIX}0/{ADA}{files.FILE}", content)
     erasure = erase(database)
+    assert ADA not in str([vars(one) for one in caplog.records if one.name == "postlease"])
     assert (erasure.files_rewritten, erasure.unread, erasure.complete) == (1, 1, False)
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.credentials import Credentials, ReadOnlyCredentials
 
+from ops.client import Api
+from ops.connecting import Place
 from tests.unit.ops.conftest import EVENT, message
 
 if TYPE_CHECKING:
@@ -299,3 +302,21 @@ def test_nothing_that_the_api_tells_moves_a_cursor(ops: Ops, double: Double) -> 
         assert result.status == 0
         assert "\\x1b[2J" in result.out
         assert set(evil).isdisjoint({*result.out} - set("[2J"))
+
+
+def test_each_request_is_signed_with_the_credentials_of_its_moment(double: Double) -> None:
+    """Those of a role end within the hour, and somebody may watch for longer."""
+
+    class Renewed(Credentials):
+        number = 0
+
+        def get_frozen_credentials(self) -> ReadOnlyCredentials:
+            self.number += 1
+            return ReadOnlyCredentials(f"KEY{self.number}", "secret", None)
+
+    double.say("GET /v1/stats", {})
+    api = Api(Place(double.url, "us-east-1", Renewed("none", "none")))
+    for _ in range(2):
+        api.get("/v1/stats")
+    signed = [one.headers["authorization"].partition("Credential=")[2] for one in double.asked]
+    assert [one.partition("/")[0] for one in signed] == ["KEY1", "KEY2"]

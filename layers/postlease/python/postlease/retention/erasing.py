@@ -150,7 +150,7 @@ def _erase_files(
         except LostError:
             return replace(erasure, after=f"files:{after}")
         except UnreadableError:
-            logger.warning("unreadable", extra={"file": name})
+            logger.warning("unreadable", extra={"file": files.told(name)})
             erasure = replace(erasure, unread=erasure.unread + 1)
         else:
             erasure = replace(

@@ -86,6 +86,11 @@ def name_of(chunk: Chunk) -> str:
     return f"{PREFIX}{chunk.created_at.astimezone(UTC):%Y-%m-%d}/{first}_{last}_{chunk.id}"
 
 
+def told(name: str) -> str:
+    """A file's name as logs may have it: somebody else's may hold an address."""
+    return name if "@" not in name else f"{PREFIX}…"
+
+
 def write(name: str, ids: Sequence[str], lines: Sequence[str]) -> Written:
     """Write a file of lines, then the manifest of its ids, which are distinct."""
     # Without the moment in its header: equal rows are equal bytes.
@@ -123,7 +128,7 @@ def clean(name: str, *keep: tuple[str, str], lease: Lease) -> Cleaned:
     lease.hold()
     refused = len(attachments.versions.delete(others))
     if refused:
-        logger.warning("versions refused", extra={"file": name, "versions": refused})
+        logger.warning("versions refused", extra={"file": told(name), "versions": refused})
     return Cleaned(len(others) - refused, refused)
 
 
