@@ -132,6 +132,32 @@ def restore(url: str, tmp_path: Path, found: list[str]) -> None:
         owner.execute(after)  # type: ignore[call-overload]
 
 
+def test_the_page_s_check_names_what_is_not_as_it_was_written(
+    owner: Connection, application: Connection, database: Database, bucket: Bucket, tmp_path: Path
+) -> None:
+    finished(owner, application, 7)
+    archive(database)
+    found = read(bucket, files.FILE) | read(bucket, files.MANIFEST)
+    for key, content in found.items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(content)
+    page = (ROOT / "docs" / "retention.md").read_text("utf-8")
+    script = page.partition("```python\n")[2].partition("```")[0]
+
+    def says() -> list[str]:
+        ended = subprocess.run(
+            [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=True, text=True
+        )
+        return sorted(ended.stdout.splitlines())
+
+    assert says() == []
+    changed, gone, alone = sorted(read(bucket, files.FILE))
+    (tmp_path / changed).write_bytes(b"")
+    (tmp_path / gone).unlink()
+    (tmp_path / alone.replace(files.FILE, files.MANIFEST)).unlink()
+    assert says() == [f"differs: {changed}", f"differs: {gone}", f"no manifest: {alone}"]
+
+
 @pytest.fixture
 def empty(empty_database: Callable[[], str]) -> str:
     """The owner's URL of a migrated, empty database."""
