@@ -3,7 +3,8 @@
     __main__                              `python -m local dev | demo | postgres`
     demo  evidence                        the story, and the figures counted from what it left
     stack                                 composes all of the below
-    console  pages  gateway  schedules    what triggers a function
+    gateway  schedules                    what triggers a function
+    console/                              pages to look at all of it, buttons, an API
     functions  runtime                    worker processes under the real runtime client
     aws  provider  sendemail  inbox       moto; a mail provider with faults on the wire
     template  cloudformation  events  signatures  web

@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from local.runtime import FunctionDefinition, Result, ThrottledError, Worker
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
 
 
 class Function:
-    """Invokes one function. Its output goes to log, a file that is appended to."""
+    """Invokes one function. Its output goes to log, a file that is appended to.
+
+    last_failure names the error that the last invocation ended by; None: it ended well.
+    """
 
     def __init__(self, definition: FunctionDefinition, *, keeper: Keeper, log: Path) -> None:
         self.definition = definition
         self.cold_starts = 0
         self.last_result: Any = None
+        self.last_failure: str | None = None
+        self.last_started_at: datetime | None = None
+        self.last_ended_at: datetime | None = None
         self.last_pid: int | None = None
         self.init_milliseconds: list[float] = []
         self._keeper = keeper
@@ -45,11 +52,14 @@ class Function:
         then ThrottledError. What goes wrong inside the function is a Result with an error.
         """
         worker = self._take(patience)
+        self.last_started_at = datetime.now(UTC)
         try:
             result = worker.run(json.dumps(event).encode())
         finally:
             self._give_back(worker)
+        self.last_ended_at = datetime.now(UTC)
         self.last_result = _readable(result)
+        self.last_failure = _failure(result)
         return result
 
     def kill(self) -> list[int]:
@@ -132,3 +142,12 @@ def _readable(result: Result) -> Any:
     with contextlib.suppress(ValueError):
         return result.value if result.error is None else {"error": result.value}
     return None
+
+
+def _failure(result: Result) -> str | None:
+    """The name of the error that an invocation ended by. None: it ended well."""
+    if result.error is None:
+        return None
+    with contextlib.suppress(ValueError, AttributeError):
+        return str(result.value.get("errorType") or result.error)
+    return result.error

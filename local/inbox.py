@@ -44,6 +44,21 @@ class Inbox:
         with self._lock:
             return list(self._mails)
 
+    def newest(self, limit: int, *, behind: str | None = None) -> tuple[list[dict[str, Any]], int]:
+        """At most limit mails, newest first, and how many there are in all.
+
+        behind: only those older than the mail of that id; all, if it is not there.
+        """
+        with self._lock:
+            found = self._mails[::-1]
+        ids = [mail["provider_message_id"] for mail in found]
+        begin = ids.index(behind) + 1 if behind in ids else 0
+        return found[begin : begin + limit], len(found)
+
+    def of(self, message_id: str) -> list[dict[str, Any]]:
+        """The mails of one message, by its event id; more than one is a duplicate."""
+        return [mail for mail in self.mails() if mail["message_id"] == message_id]
+
     def find(self, provider_message_id: str) -> dict[str, Any] | None:
         """The mail of that id, or None."""
         with self._lock:

@@ -88,6 +88,7 @@ class Scheduler:
         self._functions = functions
         self._scale = scale
         self._closed = threading.Event()
+        self._off: set[str] = set()
         for schedule in self._schedules:
             if period_seconds(schedule.expression) is None:
                 _cron_fields(schedule.expression)
@@ -100,6 +101,14 @@ class Scheduler:
     def close(self) -> None:
         """Fire no more; what runs already is not stopped."""
         self._closed.set()
+
+    def switch(self, name: str, *, on: bool) -> None:
+        """Skip the times of the schedule of that name from now on, or keep them again."""
+        (self._off.discard if on else self._off.add)(name)
+
+    def is_on(self, name: str) -> bool:
+        """Whether the schedule of that name keeps its times."""
+        return name not in self._off
 
     def _follow(self, schedule: Schedule) -> None:
         period = period_seconds(schedule.expression)
@@ -123,6 +132,8 @@ class Scheduler:
 
     def _fire(self, schedule: Schedule) -> None:
         """Invoke in a thread of its own: a run that is still going does not hold up the next."""
+        if not self.is_on(schedule.name):
+            return
         function = self._functions[schedule.function]
         event = schedule_event(schedule.name, schedule.input)
 

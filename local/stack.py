@@ -95,6 +95,7 @@ class Stack:
         self.functions: dict[str, Function] = {}
         self._pollers: dict[str, Poller] = {}
         self._queue_urls: dict[str, str] = {}
+        self._scheduler: Scheduler | None = None
         self.database_url = ""
 
     def __enter__(self) -> Self:
@@ -177,9 +178,24 @@ class Stack:
             ],
             "schedules": [
                 {"name": s.name, "function": s.function, "expression": s.expression}
-                for s in (self.template.schedules if self._with_schedules else ())
+                for s in self.template.schedules
+                if self.is_scheduled(s.name)
             ],
         }
+
+    @property
+    def has_schedules(self) -> bool:
+        """Whether schedules are kept in this run, but for those that are switched off."""
+        return self._scheduler is not None
+
+    def is_scheduled(self, name: str) -> bool:
+        """Whether the schedule of that name starts its function by itself."""
+        return self._scheduler is not None and self._scheduler.is_on(name)
+
+    def switch_schedule(self, name: str, *, on: bool) -> None:
+        """Let a schedule skip its times, or keep them again; nothing where none is kept at all."""
+        if self._scheduler is not None:
+            self._scheduler.switch(name, on=on)
 
     def trigger_event(self, name: str) -> Any:
         """The event that the function's own trigger would send now."""
@@ -197,7 +213,6 @@ class Stack:
         return {}
 
     def _start(self, started: contextlib.ExitStack) -> None:
-        self._console = Console(self)
         self._gateway: Gateway | None = None
         self._front = Front(self._respond, port=self._wanted_port)
         started.callback(self._front.close)
@@ -220,12 +235,13 @@ class Stack:
             self.functions[function.name] = self._function(function)
             started.callback(self.functions[function.name].close)
         self._migrate()
+        self._console = Console(self)
         self._gateway = Gateway(self.template.routes, self.functions, cors=self.template.cors)
         self._connect_queues(started)
         if self._with_schedules:
-            scheduler = Scheduler(self.template.schedules, self.functions)
-            started.callback(scheduler.close)
-            scheduler.start()
+            self._scheduler = Scheduler(self.template.schedules, self.functions)
+            started.callback(self._scheduler.close)
+            self._scheduler.start()
 
     def _connect_queues(self, started: contextlib.ExitStack) -> None:
         for source in self.template.queue_sources:
@@ -382,10 +398,10 @@ class Stack:
             self._sqs.send_message(QueueUrl=self._queue_urls[arn], MessageBody=json.dumps(event))
 
     def _respond(self, request: Request) -> Response:
-        if request.path == PREFIX or request.path.startswith(PREFIX + "/"):
-            return self._console.respond(request)
         if self._gateway is None:
             return Response(503, b"", (("retry-after", "1"),))
+        if request.path == PREFIX or request.path.startswith(PREFIX + "/"):
+            return self._console.respond(request)
         return self._gateway.respond(request)
 
 

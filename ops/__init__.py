@@ -6,9 +6,10 @@ and click do.
 cli           the commands' common options, and where they begin
 finding       list, show
 mending       retry, cancel, resolve
-suppressing   suppress, unsuppress
+suppressing   suppress, unsuppress, suppressions
 gating        gate show, pause, open
 counting      stats, watch
+paging        lists that come in pages
 timeline      one message's life as lines; pure
 printing      tables, moments, JSON; what may stand on a terminal
 shell         what all commands share

@@ -19,6 +19,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     _Text = click.ParamType[str]
 else:
     _Text = click.ParamType
@@ -91,7 +93,7 @@ def ids(typed: tuple[str, ...]) -> list[str]:
         if one != "-":
             found.append(one)
             continue
-        for line in sys.stdin.read().split():
+        for line in _piped(sys.stdin.read).split():
             if line == "-" or not _ID.fullmatch(line):
                 raise click.UsageError(f"{line!r} on standard input is no event id")
             found.append(line)
@@ -100,10 +102,18 @@ def ids(typed: tuple[str, ...]) -> list[str]:
 
 def address(typed: str) -> str:
     """The address; `-` reads it from standard input, so that no shell's history keeps it."""
-    text = sys.stdin.readline() if typed == "-" else typed
+    text = _piped(sys.stdin.readline) if typed == "-" else typed
     if "@" not in text:
         raise click.UsageError("that is no address: it has no @")
     return text.strip()
+
+
+def _piped(read: Callable[[], str]) -> str:
+    try:
+        # Bytes that are none may have come through as halves of characters.
+        return read().encode().decode()
+    except UnicodeError:
+        raise click.UsageError("what is on standard input is no text") from None
 
 
 def is_somebody_there() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,12 @@ import click
 
 from ops import counting, finding, gating, mending, suppressing
 from ops.connecting import Wish
-from ops.failing import OpsError
+from ops.failing import INTERRUPTED, USAGE, OpsError
 from ops.printing import complain
 from ops.shell import Shell, pass_shell, with_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -32,7 +31,7 @@ def cli(
     """See what became of mail, and mend what is stuck.
 
     Exit status: 0 done; 1 the API refused; 2 wrong command line; 3 no such message, gate or entry;
-    4 no credentials, or not allowed; 5 the API did not answer; 6 not confirmed.
+    4 no credentials, or not allowed; 5 the API did not answer; 6 not confirmed; 130 interrupted.
     """
     shell.wish = Wish(endpoint, region, profile, is_local)
 
@@ -45,6 +44,7 @@ for command in (
     mending.resolve,
     suppressing.suppress,
     suppressing.unsuppress,
+    suppressing.suppressions,
     gating.gate,
     counting.stats,
     counting.watch,
@@ -55,8 +55,15 @@ for command in (
 def run(arguments: Sequence[str] | None = None) -> int:
     """Do what arguments (by default the process's own) say; the exit status."""
     shell = Shell()
+    typed = sys.argv[1:] if arguments is None else arguments
+    if any("\ud800" <= sign <= "\udfff" for one in typed for sign in one):
+        click.echo("ops: what was typed holds bytes that are no text", err=True)
+        return USAGE
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may know less than Unicode
+            stream.reconfigure(errors="backslashreplace")
     try:
-        status = cli.main(arguments, prog_name="ops", obj=shell, standalone_mode=False)
+        status = cli.main(typed, prog_name="ops", obj=shell, standalone_mode=False)
     except OpsError as error:
         complain(error, as_json=shell.as_json)
         return error.status
@@ -64,7 +71,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        return _INTERRUPTED
+        return INTERRUPTED
     except SystemExit:  # so click ends what writes to nobody: `ops list | head` has seen enough
         return 0
     return status or 0

@@ -32,6 +32,15 @@ _PROBLEM = "urn:postlease:problem:"
 _NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError)
 
 
+class _Answer(dict[str, Any]):
+    """An object of an answer. What it lacks, no API of this release leaves out."""
+
+    def __missing__(self, name: str) -> Any:
+        raise OpsError(
+            f"the API's answer lacks {name!r}: is it Postlease's, and of this release?", UNAVAILABLE
+        )
+
+
 class Api:
     """The API at one place."""
 
@@ -39,7 +48,6 @@ class Api:
         """Nothing is sent before the first call."""
         self._place = place
         self._session = URLLib3Session(timeout=_TIMEOUTS)  # type: ignore[arg-type]  # pairs too
-        self._signer = SigV4Auth(place.credentials, "execute-api", place.region)
 
     def get(self, path: str, **query: str | int | None) -> Any:
         """What path answers; parameters that are None are left out."""
@@ -71,7 +79,15 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         typed = {} if content is None else {"content-type": "application/json"}
         request = AWSRequest(method, url, headers=typed, data=content)
-        self._signer.add_auth(request)
+        try:
+            # Anew each time: those of a role or a login end while somebody watches.
+            key = self._place.credentials.get_frozen_credentials()
+            SigV4Auth(key, "execute-api", self._place.region).add_auth(request)
+        except BotoCoreError as error:
+            raise OpsError(
+                f"the credentials could not be read ({type(error).__name__}): log in again",
+                FORBIDDEN,
+            ) from None
         try:
             answer = self._session.send(request.prepare())
         except _NEVER_SENT as error:
@@ -95,11 +111,16 @@ class Api:
         if status == 204:
             return None
         try:
-            answer = json.loads(content)
-        except ValueError:
+            answer = json.loads(content, object_hook=_Answer)
+        except (ValueError, RecursionError):
             answer = None
-        if 200 <= status < 300 and answer is not None:
-            return answer
+        if 200 <= status < 300:
+            if isinstance(answer, _Answer):
+                return answer
+            raise OpsError(
+                f"{self._place.endpoint} answers ({status}), but not as the API of Postlease does",
+                UNAVAILABLE,
+            )
         raise self._refusal(method, path, status, answer if isinstance(answer, dict) else {})
 
     def _refusal(self, method: str, path: str, status: int, answer: dict[str, Any]) -> OpsError:
@@ -127,6 +148,7 @@ class Api:
         places = [
             f"{error.get('pointer') or error.get('parameter')} {error.get('detail')}"
             for error in answer.get("errors") or []
+            if isinstance(error, dict)
         ]
         text = "; ".join(places) or str(answer.get("detail") or problem)
         if status in {404, 410}:

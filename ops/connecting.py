@@ -17,6 +17,8 @@ from ops.failing import FORBIDDEN, USAGE, OpsError
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_EXECUTE_API", "AWS_ENDPOINT_URL")
 LOCAL_REGION = "us-east-1"
 
+_NO_URL = "the endpoint must be the URL of the API, such as https://…"
+_GAP = re.compile(r"[\x00-\x20\x7f]")
 _API_GATEWAY = re.compile(r"\.execute-api\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?$")
 
 
@@ -64,9 +66,15 @@ def _stated_endpoint() -> str:
 
 def _checked(endpoint: str) -> str:
     """endpoint without the slash at its end. Addresses must not travel in the clear."""
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+        is_whole = parts.port != 0 and endpoint.isascii() and not _GAP.search(endpoint)
+    except ValueError:  # a port that is none, half an IPv6 address
+        is_whole = False
+    if not is_whole:
+        raise OpsError(_NO_URL, USAGE)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise OpsError("the endpoint must be the URL of the API, such as https://…", USAGE)
+        raise OpsError(_NO_URL, USAGE)
     if parts.username or parts.password:
         raise OpsError("the endpoint must hold no login", USAGE)
     if parts.scheme == "http" and not _is_loopback(parts.hostname):
@@ -105,8 +113,8 @@ def _credentials(session: Session) -> Credentials:
     try:
         found = session.get_credentials()
         if found is not None:
-            key = found.get_frozen_credentials()
-            return Credentials(str(key.access_key), str(key.secret_key), key.token)
+            found.get_frozen_credentials()  # what cannot be had is told before anything is asked
+            return found
     except BotoCoreError as error:
         raise OpsError(
             f"the credentials could not be read ({type(error).__name__}): log in again", FORBIDDEN

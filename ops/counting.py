@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 _NEWEST = 10
 
 
+class _Interval(click.FloatRange):
+    """Seconds; NaN is in no range, whatever it is compared with."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found: float = super().convert(value, param, ctx)
+        if found != found:  # noqa: PLR0124  what only NaN does
+            self.fail("nan is no number of seconds", param, ctx)
+        return found
+
+
+_SECONDS = _Interval(min=0.2, max=86_400)
+
+
 @click.command()
 @with_json
 @pass_shell
@@ -33,7 +48,7 @@ def stats(shell: Shell) -> None:
 
 
 @click.command()
-@click.option("--interval", type=click.FloatRange(min=0.2), default=2.0, show_default=True)
+@click.option("--interval", type=_SECONDS, default=2.0, show_default=True)
 @click.option("--count", type=click.IntRange(min=0), default=0, help="So many looks; 0: no end.")
 @with_json
 @pass_shell

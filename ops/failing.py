@@ -7,6 +7,7 @@
 4  no credentials, or they may not do this
 5  the API could not be reached, or could not answer now: try again
 6  not confirmed; nothing was changed
+130  interrupted by Ctrl-C
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 REFUSED, USAGE, UNKNOWN, FORBIDDEN, UNAVAILABLE, UNCONFIRMED = 1, 2, 3, 4, 5, 6
+INTERRUPTED = 130
 
 
 class OpsError(Exception):

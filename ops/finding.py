@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops import asking, printing, timeline
+from ops import asking, paging, printing, timeline
 from ops.failing import FORBIDDEN, OpsError
 from ops.shell import Shell, pass_shell, with_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ops.client import Api
 
 STATUSES = ("pending", "sending", "sent", "failed")
-_PAGE = 100
 
 
 @click.command("list")
@@ -49,7 +46,7 @@ def list_messages(  # each option is one
         "created_after": since,
         "created_before": until,
     }
-    found, more = _first(_pages(shell.api(), query, limit), limit)
+    found, more = paging.first(shell.api(), "/v1/messages", "messages", query, limit)
     if shell.as_json:
         printing.document({"messages": found, "more": more})
         return
@@ -77,27 +74,6 @@ def listed(messages: list[dict[str, Any]]) -> list[str]:
     ]
     heads = ("EVENT", "STATE", "TEMPLATE", "TO", "TRIES", "MADE", "ENDED")
     return printing.table(heads, rows)
-
-
-def _pages(api: Api, query: dict[str, str | None], limit: int) -> Iterator[dict[str, Any]]:
-    size = min(limit + 1, _PAGE) if limit else _PAGE
-    cursor = None
-    while True:
-        page = api.get("/v1/messages", **query, limit=size, cursor=cursor)
-        yield from page["messages"]
-        cursor = page["cursor"]
-        if cursor is None:
-            return
-
-
-def _first(messages: Iterator[dict[str, Any]], limit: int) -> tuple[list[dict[str, Any]], bool]:
-    """The first limit of messages (0: all), and whether there are more."""
-    found: list[dict[str, Any]] = []
-    for one in messages:
-        if limit and len(found) == limit:
-            return found, True
-        found.append(one)
-    return found, False
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ops import asking, printing, timeline
-from ops.failing import FORBIDDEN, UNAVAILABLE, OpsError
+from ops.failing import FORBIDDEN, INTERRUPTED, UNAVAILABLE, OpsError
 from ops.shell import Shell, pass_shell, with_json, with_yes
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     _Act = Callable[[Api, str], dict[str, Any]]
 
 _IDS = click.argument("event_ids", type=asking.MESSAGE_ID, nargs=-1, metavar="EVENT_ID...")
-_FATAL = {FORBIDDEN, UNAVAILABLE}
+_FATAL = {FORBIDDEN, UNAVAILABLE, INTERRUPTED}
 """What would be so for the next message too."""
 
 
@@ -112,7 +112,7 @@ def _each(
     told: list[dict[str, Any]] = []
     for one in found:
         try:
-            told.append(_done(shell, act(api, one)))
+            told.append(_done(shell, _uninterrupted(act, api, one)))
         except OpsError as error:
             if len(found) == 1:
                 raise
@@ -128,9 +128,20 @@ def _each(
     return failures[0].status if failures else 0
 
 
+def _uninterrupted(act: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What act answers; OpsError(130) on Ctrl-C, so that what was done before is told."""
+    try:
+        return act(*arguments)
+    except KeyboardInterrupt:
+        raise OpsError(
+            "interrupted; what was asked for last may have been done: look before you repeat",
+            INTERRUPTED,
+        ) from None
+
+
 def _done(shell: Shell, message: dict[str, Any]) -> dict[str, Any]:
     if not shell.as_json:
-        click.echo(f"{message['event_id']}  {timeline.state(message)}")
+        printing.lines([f"{message['event_id']}  {timeline.state(message)}"])
     return {"event_id": message["event_id"], "message": message}
 
 
@@ -146,22 +157,38 @@ def _retry_many(shell: Shell, meant: dict[str, str | None], *, dry_run: bool, ye
     path = "/v1/messages/retry"
     counted = api.post(path, meant)["left"]
     said = f"{counted} failed ({meant['reason']}) and can be retried"
-    retried = left = 0
+    retried, left = 0, counted
+    failure: OpsError | None = None
     if not shell.as_json:
         click.echo(f"{said}.", err=not dry_run)
     if counted and not dry_run:
         if counted > 1:
             asking.confirm(f"Retry {counted} messages?", yes=yes)
-        # What fails once more meanwhile is not taken again.
-        while retried < counted:
-            answer = api.post(path, {**meant, "confirm": True})
-            retried, left = retried + answer["retried"], answer["left"]
-            if not answer["retried"] or not left:
-                break
+        retried, left, failure = _retried(api, path, meant, counted)
     if shell.as_json:
-        printing.document(
-            {"counted": counted, "retried": retried, "left": left if retried else counted}
-        )
+        more = {"error": failure.document()} if failure else {}
+        printing.document({"counted": counted, "retried": retried, "left": left, **more})
     elif not dry_run:
         click.echo(f"{retried} are pending again, {left} are left.")
-    return 0
+    if failure and not shell.as_json:
+        printing.complain(failure, as_json=False)
+    return failure.status if failure else 0
+
+
+def _retried(
+    api: Api, path: str, meant: dict[str, str | None], counted: int
+) -> tuple[int, int, OpsError | None]:
+    """How many are pending again, how many are left, and what ended it before its time.
+
+    What fails once more meanwhile is not taken again.
+    """
+    retried, left = 0, counted
+    while retried < counted and left:
+        try:
+            answer = _uninterrupted(api.post, path, {**meant, "confirm": True})
+        except OpsError as error:
+            return retried, left, error
+        retried, left = retried + answer["retried"], answer["left"]
+        if not answer["retried"]:
+            break
+    return retried, left, None

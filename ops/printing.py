@@ -50,9 +50,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 
 def lines(found: Iterable[str]) -> None:
-    """Each on a line of its own."""
+    """Each on a line of its own, without what would move a cursor."""
     for line in found:
-        click.echo(line)
+        click.echo(plain(line))
 
 
 def document(value: Any) -> None:

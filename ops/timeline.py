@@ -44,12 +44,22 @@ def life(message: Message, gate: Mapping[str, Any] | None = None) -> list[str]:
     """The whole life of a message in full; gate is that of the provider in use, where known."""
     return [
         f"{message['event_id']}  {state(message)}",
-        *(f"  {name:<12}{plain(text)}" for name, text in _about(message) if text),
+        *(f"  {name:<12}{text}" for name, text in about(message)),
         "",
-        *_history(message),
+        *(f"  {moment(at) if at else '…':<26}{text}" for at, text in history(message)),
         "",
-        _now(message, gate),
+        now(message, gate),
     ]
+
+
+def about(message: Message) -> list[tuple[str, str]]:
+    """What was asked for: names and texts, those that say something."""
+    return [(name, plain(text)) for name, text in _about(message) if text]
+
+
+def history(message: Message) -> list[tuple[str | None, str]]:
+    """What happened, in order, each with its moment; None where that is not kept."""
+    return [(at, plain(text)) for at, text in _history(message)]
 
 
 def _about(message: Message) -> Iterator[tuple[str, str]]:
@@ -78,36 +88,36 @@ def _about(message: Message) -> Iterator[tuple[str, str]]:
     yield "redacted", moment(message["redacted_at"]) if message["redacted_at"] else ""
 
 
-def _history(message: Message) -> Iterator[str]:
-    yield _line(message["created_at"], "asked for")
+def _history(message: Message) -> Iterator[tuple[str | None, str]]:
+    yield message["created_at"], "asked for"
     kept = message["attempts"]
     claim = message["claim"]
     gone = message["attempt_count"] - len(kept) - (1 if claim else 0)
     if gone > 0:
-        yield f"  {'…':<26}{gone} earlier attempts are not kept any more"
+        yield None, f"{gone} earlier attempts are not kept any more"
     for attempt in kept:
         yield from _attempt(attempt)
     if claim:
         yield from _begun(claim)
     if message["finished_at"]:
         by = " by an operator's word" if message["provider_message_id"] == OPERATOR else ""
-        yield _line(message["finished_at"], f"{state(message)}{by}")
+        yield message["finished_at"], f"{state(message)}{by}"
 
 
-def _begun(attempt: Mapping[str, Any]) -> Iterator[str]:
+def _begun(attempt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     name = f"attempt {attempt['attempt']}"
-    yield _line(
+    yield (
         attempt["claimed_at"],
         f"{name}: claimed by {attempt['owner']}, lease until {moment(attempt['lease_expires_at'])}",
     )
     if attempt["dispatched_at"]:
-        yield _line(
+        yield (
             attempt["dispatched_at"],
             f"{name}: the call to {attempt['provider']} may have left from here on",
         )
 
 
-def _attempt(attempt: Mapping[str, Any]) -> Iterator[str]:
+def _attempt(attempt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _begun(attempt)
     code = f" ({attempt['code']})" if attempt["code"] else ""
     told = ", told by the provider's event" if attempt["code"] == "event" else ""
@@ -117,17 +127,14 @@ def _attempt(attempt: Mapping[str, Any]) -> Iterator[str]:
         else ""
     )
     free = ", not counted" if attempt["refunded"] else ""
-    yield _line(
+    yield (
         attempt["ended_at"],
         f"attempt {attempt['attempt']}: {attempt['outcome']}{told or code}{named}{free}",
     )
 
 
-def _line(at: str | None, text: str) -> str:
-    return f"  {moment(at)}  {plain(text)}"
-
-
-def _now(message: Message, gate: Mapping[str, Any] | None) -> str:
+def now(message: Message, gate: Mapping[str, Any] | None = None) -> str:
+    """What is so now, in a sentence or two."""
     match message["status"]:
         case "sent":
             named = message["provider_message_id"]

@@ -928,6 +928,7 @@ CREATE TABLE postlease.retention_duties (
     "position" text DEFAULT ''::text NOT NULL,
     lease_owner text,
     lease_expires_at timestamp with time zone,
+    ended_at timestamp with time zone,
     CONSTRAINT retention_duties_lease_whole CHECK ((num_nonnulls(lease_owner, lease_expires_at) = ANY (ARRAY[0, 2])))
 );
 

@@ -56,6 +56,7 @@ EMITTED: dict[str, Units] = {
         **_BACKLOG,
         **_counts("WorkerLost", "UnknownAskedAgain", "UnknownSettled", "Expired", "Failed"),
         **_counts("FailedWorkerLost", "FailedUnknown", "ReaperHeartbeat"),
+        "RetentionEndedSecondsAgo": "Seconds",
     },
     "retention": _counts(
         "PurgedMessages",

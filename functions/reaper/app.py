@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from postlease import database, gate, outbox, providers, telemetry
 from postlease.config import settings
+from postlease.retention import seconds_since_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             "GatePaused": int(paused),
             "ReaperHeartbeat": 1,
         },
-        seconds={"OldestDueSeconds": backlog.oldest_due_seconds},
+        seconds={
+            "OldestDueSeconds": backlog.oldest_due_seconds,
+            "RetentionEndedSecondsAgo": seconds_since_end(connection),
+        },
     )
     counts = {
         "worker_lost_returned": done["undispatched"].returned,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from postlease import addresses, database, retention, telemetry
 from postlease.config import settings
 from postlease.errors import InvalidInputError
+from postlease.retention import Rules, end, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SETTINGS = settings()
 STOP_BEFORE_END_MS = 15_000
-RULES = retention.Rules(
+RULES = Rules(
     SETTINGS.retention_mode, SETTINGS.redact_after, archived_for=SETTINGS.archived_for
 )
 
@@ -41,7 +42,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         return asdict(_erase(kept, event, has_time))
     if "dry_run" in event:
         return asdict(_rehearse(kept, event, has_time))
-    retained = retention.run(kept, age=SETTINGS.retention, has_time=has_time, rules=RULES)
+    retained = run(kept, age=SETTINGS.retention, has_time=has_time, rules=RULES)
+    if retained.complete:
+        end(kept.connection())
     telemetry.emit(
         {
             "PurgedMessages": retained.messages,

@@ -16,9 +16,13 @@ CREATE TABLE postlease.retention_duties (
     position text NOT NULL DEFAULT '',
     lease_owner text,
     lease_expires_at timestamptz,
+    ended_at timestamptz,
     CONSTRAINT retention_duties_pkey PRIMARY KEY (duty),
     CONSTRAINT retention_duties_lease_whole CHECK (num_nonnulls(lease_owner, lease_expires_at) IN (0, 2))
 );
+
+-- Nights are counted from here on: a new deployment has not missed one.
+INSERT INTO postlease.retention_duties (duty, ended_at) VALUES ('run', now());
 
 -- Tokens leave by their age, which follows their place in the table.
 CREATE INDEX verification_tokens_by_age ON postlease.verification_tokens

@@ -67,7 +67,9 @@ def test_a_stack_ends_without_a_trace(sample_template: Path, server_url: str) ->
         ask(url)
 
 
-def test_schedules_fire_on_their_own(sample_template: Path, server_url: str) -> None:
+def test_schedules_fire_on_their_own_and_the_console_switches_them(
+    sample_template: Path, server_url: str
+) -> None:
     with Stack(template=sample_template, database_url=server_url, schedules=True) as stack:
         assert stack.state()["schedules"] == [
             {"name": "mailer-Tick", "function": "mailer", "expression": "rate(1 minute)"}
@@ -76,6 +78,13 @@ def test_schedules_fire_on_their_own(sample_template: Path, server_url: str) -> 
         assert stack.inbox()[0]["subject"] == "tick"
         wait_for(lambda: stack.functions["mailer"].last_result, "the run did not end")
         assert stack.functions["mailer"].last_result["source"] == "aws.scheduler"
+        for to, on in (("off", []), ("on", ["mailer"])):
+            form = f"name=mailer-Tick&to={to}".encode()
+            page = ask(f"{stack.url}/_local/actions/schedule", "POST", form, Origin=stack.url)
+            told = page.body.decode()
+            assert f"The schedule mailer-Tick is {to}." in told
+            assert ("The schedule of the mailer is off." in told) == (to == "off")
+            assert [one["function"] for one in stack.state()["schedules"]] == on
 
 
 def test_a_burst_beyond_the_number_of_workers_is_served_whole(

@@ -13,7 +13,7 @@ from postlease.accounts import issuing
 from postlease.database import Connection, connect
 from postlease.delivery.requests import BATCH
 from postlease.model import Claim
-from postlease.outbox import watching
+from postlease.outbox import archiving, redacting, watching
 from tests import arrange
 from tests.conftest import ANEW
 
@@ -167,6 +167,21 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
     "purge": (
         lambda c: outbox.purge(c, age=timedelta(days=90), chunk=500),
         {"Bitmap Heap Scan", "Bitmap Index Scan email_messages_by_age", BY_ID},
+    ),
+    "choose chunk": (
+        lambda c: c.execute(archiving.CHOOSE_CHUNK, {"age": timedelta(days=90), "chunk": 500}),
+        {"Bitmap Heap Scan", "Bitmap Index Scan email_messages_by_age"},
+    ),
+    "redact": (
+        lambda c: outbox.redact(c, age=timedelta(days=7), chunk=500),
+        {"Index Scan email_messages_redactable", BY_ID},
+    ),
+    "lock theirs": (
+        lambda c: c.execute(
+            redacting.LOCK_THEIRS,
+            {"address": "a@b.example", "mention": "x", "after": UUID(int=1), "page": 100},
+        ),
+        {BY_ID, "Index Only Scan email_messages_pkey"},
     ),
     "event state": (lambda c: outbox.event_state(c, UUID(int=1)), {BY_ID}),
     "supersede": (

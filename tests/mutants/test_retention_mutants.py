@@ -7,10 +7,11 @@ import importlib
 import pytest
 
 from tests.integration.retention.conftest import bucket
+from tests.integration.retention.test_archiving import killed
 from tests.mutants.promises import arguments_of, load, passes
 from tests.mutants.test_statement_mutants import Mutant
 
-__all__ = ["bucket"]  # a fixture
+__all__ = ["bucket", "killed"]  # fixtures
 
 ARCHIVING = "postlease.outbox.archiving"
 REDACTING = "postlease.outbox.redacting"
@@ -30,6 +31,11 @@ WHEREVER = (
     "test_erasing."
     "test_pending_mail_is_cancelled_and_finished_mail_redacted_wherever_the_address_stands"
 )
+WAITED = "test_erasing_hard.test_mail_that_is_sent_while_the_erasure_waits_for_it_is_redacted"
+LOST = (
+    "test_erasing_hard."
+    "test_a_run_that_lost_the_archive_s_lease_takes_no_file_away_that_another_wrote"
+)
 SENDING = "test_erasing.test_mail_that_is_being_sent_is_left_alone_and_told"
 TOKENS = "test_redacting.test_a_token_leaves_a_month_after_its_end_and_after_its_message"
 WAITING = "test_redacting.test_what_waits_for_more_than_a_day_is_counted_and_stays"
@@ -46,23 +52,18 @@ MUTANTS = [
         (REDACTING, "REDACT", "AND m.redacted_at IS NULL", AUTH_ONLY, ""),
         (REDACTING, "REDACT", "AND m.finished_at < now() - %(age)s::interval", WEEK_OLD, ""),
         (REDACTING, "REDACT", "recipient_names = '{}', reply_to = NULL,", WEEK_OLD, ""),
+        (REDACTING, "ERASE", " AND m.status <> 'sending'", SENDING, ""),
+        (REDACTING, "LOCK_THEIRS", "FOR NO KEY UPDATE OF m", WAITED, ""),
+        (REDACTING, "LOCK_THEIRS", 'lower(a.address COLLATE "C") =', WHEREVER, "a.address ="),
         (
             REDACTING,
-            "ERASE",
-            "AND theirs.status <> 'sending' AND m.status <> 'sending'",
-            SENDING,
-            "",
-        ),
-        (REDACTING, "ERASE", 'lower(a.address COLLATE "C") =', WHEREVER, "a.address ="),
-        (
-            REDACTING,
-            "ERASE",
-            'OR position(%(address)s IN lower(m.reply_to COLLATE "C")) > 0',
+            "LOCK_THEIRS",
+            'OR lower(m.reply_to COLLATE "C") ~ %(mention)s',
             WHEREVER,
             "",
         ),
         (REDACTING, "ERASE", "'erased:' || m.id", WHEREVER, "m.idempotency_key"),
-        (REDACTING, "ERASE", "|| m.cc_addresses ||", WHEREVER, "||"),
+        (REDACTING, "LOCK_THEIRS", "|| m.cc_addresses ||", WHEREVER, "||"),
         (
             SPENDING,
             "PURGE_TOKENS",
@@ -76,6 +77,16 @@ MUTANTS = [
         (ORPHANS, "ORPHANS", "a.storage_ref = s.key AND ", ADOPTED, "false AND "),
         (ORPHANS, "ORPHANS", " AND a.version_id = s.version", ADOPTED, ""),
         (DUTIES, "TAKE", "OR d.lease_expires_at < now()", LEASED, "OR true"),
+        (DUTIES, "HOLD", " AND d.lease_owner = %(owner)s", LOST, ""),
+    )
+] + [
+    Mutant(
+        ARCHIVING,
+        "OPEN_CHUNK",
+        "LIMIT 1",
+        "retention.test_archiving.test_killed_twice_nothing_is_lost_and_nothing_is_doubled",
+        "LIMIT 0",
+        {"first": "after the manifest", "second": "before the file"},
     )
 ]
 

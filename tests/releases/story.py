@@ -25,7 +25,7 @@ from postlease.attachments import deleting, orphans
 from postlease.gate import closing, pacing
 from postlease.messages import ground as messages_ground
 from postlease.model import AttachmentReference, Settlement, Unreachable
-from postlease.retention import archiving, duties, erasing, rehearsing
+from postlease.retention import archiving, duties, ending, erasing, rehearsing
 from postlease.suppression import noting
 from tests import arrange
 from tests.releases.accounts import reset_and_change, sign_up_and_verify
@@ -180,7 +180,8 @@ def _retain(actors: Actors) -> None:
     _archive(actors, duties.Lease(database, "archive"))
     rules = retention.Rules(redact_after=AGO)
     with database.transaction() as connection:
-        connection.execute(rehearsing.REHEARSE, {"age": AGO, "redact_after": rules.redact_after})
+        asked = {"age": AGO, "redact_after": rules.redact_after, "window": AGO}
+        connection.execute(rehearsing.REHEARSE, asked)
         connection.execute(retention.LOCK, {"key": 1})
         outbox.redact(connection, age=AGO, chunk=1)
         outbox.erase(connection, "nobody@example.com", after=None, page=1_000)
@@ -201,6 +202,9 @@ def _archive(actors: Actors, lease: duties.Lease) -> None:
     """A chunk is chosen twice, by the run that dies and by the next; its rows stay here."""
     connection = actors.connection
     lease.take()
+    lease.hold(connection)
+    ending.end(connection)
+    ending.seconds_since_end(connection)
     duties.position(connection, "archive")
     duties.move(connection, "archive", "")
     outbox.next_chunk(connection, age=AGO, chunk=2)

@@ -53,7 +53,10 @@ _ANY = "Maximum in 300 s > 0, 1 of 1"
 ALARMS: dict[str, tuple[Watched, str]] = {
     "SweepHeartbeatAlarm": (_ours("SweepHeartbeat"), "Sum in 300 s < 1, 1 of 1"),
     "ReaperHeartbeatAlarm": (_ours("ReaperHeartbeat"), "Sum in 300 s < 1, 1 of 1"),
-    "RetentionHeartbeatAlarm": (_ours("RetentionHeartbeat"), "Sum in 3600 s < 1, 26 of 26"),
+    "RetentionHeartbeatAlarm": (
+        _ours("RetentionEndedSecondsAgo"),
+        "Maximum in 300 s > 93600, 1 of 1",
+    ),
     "OldestDueAlarm": (_ours("OldestDueSeconds"), "Maximum in 60 s > 300, 3 of 3"),
     "OldPendingAlarm": (_ours("OldPending"), "Maximum in 3600 s > 0, 1 of 26"),
     "GatePausedAlarm": (_ours("GatePaused"), "Maximum in 60 s > 0, 2 of 2"),
@@ -168,7 +171,7 @@ def alarms(deployed: Deployment) -> list[str]:
             complaints.append(f"{name} rings at: {rings}")
         if seconds > (86_400 if alarm["Period"] < 3600 else 7 * 86_400):
             complaints.append(f"{name} looks back further than CloudWatch does")
-        absence = "breaching" if "Heartbeat" in name else "notBreaching"
+        absence = "breaching" if alarm["MetricName"].endswith("Heartbeat") else "notBreaching"
         if alarm["TreatMissingData"] != absence:
             complaints.append(f"{name} takes silence for {alarm['TreatMissingData']}")
         if "AlarmTopicArn" not in json.dumps(alarm.get("AlarmActions", "")):

@@ -46,9 +46,9 @@ MUTANTS = (
     Mutant(
         "a retention that may be gone for a week",
         guards_watching.alarms,
-        "RetentionHeartbeatAlarm rings at: Sum in 3600 s < 1, 168 of 168",
-        of("RetentionHeartbeatAlarm", "EvaluationPeriods"),
-        168,
+        "RetentionHeartbeatAlarm rings at: Maximum in 300 s > 604800, 1 of 1",
+        of("RetentionHeartbeatAlarm", "Threshold"),
+        604_800,
     ),
     Mutant(
         "a rate that is none",

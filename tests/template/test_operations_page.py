@@ -24,7 +24,7 @@ SECTION = PAGE.partition("\n## Alarms\n")[2].partition("\n## ")[0]
 ALARMS, QUERIES, METRICS = (
     SECTION.partition("\n### ")[0],
     SECTION.partition("### First queries\n")[2].partition("\n### ")[0],
-    SECTION.partition("### Metrics\n")[2].partition("\n### ")[0],
+    PAGE.partition("### Metrics\n")[2].partition("\n### ")[0],
 )
 
 
@@ -55,9 +55,9 @@ def test_the_metrics_of_the_page_are_those_that_are_emitted_by_whom_it_says() ->
         for name in re.findall(r"`(\w+)`", metrics):
             named[name] = set(re.findall(r"[a-z]+", functions.replace("each its own", "")))
     assert named.keys() == NAMES
-    for name, functions in named.items():
+    for name, told in named.items():
         emitting = {function for function, units in EMITTED.items() if name in units}
-        assert emitting <= functions or not functions, name
+        assert emitting <= told or not told, name
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"`ops ([^`]+)`", ALARMS))))
@@ -95,3 +95,51 @@ def test_every_query_of_the_page_shows_the_trouble_and_no_address(
     found = trouble.execute(queries[number][1].encode()).fetchall()
     assert found
     assert not any("@" in str(value) for row in found for value in row.values())
+
+
+def test_every_part_of_the_stack_that_the_page_names_is_there(deployed: Deployment) -> None:
+    found = set(re.findall(r"\(output (\w+)\)|\(output `(\w+)`\)", PAGE))
+    outputs = {name for pair in found for name in pair if name}
+    assert {"ApiUrl", "DeadLettersUrl", "TokenKeysSecretArn"} <= outputs
+    assert outputs <= deployed.source["Outputs"].keys()
+    named = set(re.findall(r"(?:physical|invoke) \"?([A-Z]\w+)", PAGE))
+    for loop in re.findall(r"for one in ([A-Za-z ]+); do", PAGE):
+        named |= set(loop.split())
+    assert {"SweepFunction", "DoorbellSource", "MigrateFunction"} <= named
+    assert named <= deployed.resources.keys()
+
+
+def test_a_restore_stops_all_that_sends_settles_or_removes(deployed: Deployment) -> None:
+    """And starts it again."""
+    restoring = PAGE.partition("\n## Restoring the database\n")[2].partition("\n## ")[0]
+    loops = re.findall(r"for one in ([A-Za-z ]+); do", restoring)
+    sources = set(deployed.of_type("AWS::Lambda::EventSourceMapping"))
+    # Feedback is stopped by its source, so that its events wait; migrate is wanted.
+    stopped = set(deployed.functions()) - {"FeedbackFunction", "MigrateFunction"} | sources
+    assert {name for loop in loops[:2] for name in loop.split()} == stopped
+    started = {name for loop in loops[2:] for name in loop.split()}
+    started |= set(re.findall(r'physical (\w+)\)" --enabled', restoring))
+    assert started == stopped
+
+
+def test_the_page_s_figures_of_the_stack_are_the_template_s(deployed: Deployment) -> None:
+    def value(name: str, member: str) -> object:
+        return deployed.resources[name]["Properties"][member]
+
+    text = " ".join(PAGE.split())
+    day = 86_400
+    letters = ("DeadLetters", "FeedbackDeadLetters")
+    assert {value(one, "MessageRetentionPeriod") for one in letters} == {14 * day}
+    assert "wait for fourteen days" in text
+    assert value("FeedbackQueue", "MessageRetentionPeriod") == 4 * day
+    assert "wait in their queue for four days" in text
+    assert f"takes up to {value('SweepFunction', 'Timeout')} seconds" in text
+    reserved = {
+        name: deployed.functions()[f"{name.title()}Function"]["ReservedConcurrentExecutions"]
+        for name in ("sweep", "reaper", "retention")
+    }
+    told = ", ".join(f"{name} {one['Fn::If'][1]}" for name, one in reserved.items())
+    assert f"reserved concurrency again instead: {told}." in text
+    [total] = re.findall(r"That is (\d+), with", (ROOT / "docs" / "deploy.md").read_text("utf-8"))
+    assert f"with the defaults at most {total}," in text
+    assert f"| up to {total}, most `idle` |" in text

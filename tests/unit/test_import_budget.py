@@ -92,8 +92,15 @@ ROOMS = {
     "feedback": set(),
     "messages": {"model.mails", "model.values", "suppression.listing"},
     "migrate": set(),
-    "reaper": {"model.outcomes", "model.values"},
-    "retention": set(),
+    "reaper": {"model.outcomes", "model.values", "retention.ending"},
+    "retention": {
+        "retention.archiving",
+        "retention.duties",
+        "retention.ending",
+        "retention.files",
+        "retention.running",
+        "retention.spending",
+    },
     "sweep": DELIVERY,
 }
 LOADED = """

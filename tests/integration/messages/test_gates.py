@@ -91,7 +91,13 @@ def test_an_operator_pauses_and_opens_a_gate_and_who_said_so_is_kept(
     assert "wrong template" not in logs.getvalue()
 
 
-@pytest.mark.parametrize("reason", ["", " ", "\n", "ask ada@example.com", "a\tb", "x" * 201])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("", " ", "\n", "ask ada@example.com", "a\tb", "x" * 201),
+        *("a\u2028b", "a\x85b", "\u202etxt", "a\u200bb", "\ufeffa", "a\x9b2J", "a\u2066b"),
+    ],
+)
 def test_a_reason_is_one_line_that_holds_no_address(api: Api, reason: str) -> None:
     reply = api.call("PUT", "/v1/gates/ses", {"state": "paused", "reason": reason})
     assert (reply.status, pointers(reply)) == (422, ["#/reason"])

@@ -132,6 +132,32 @@ def restore(url: str, tmp_path: Path, found: list[str]) -> None:
         owner.execute(after)  # type: ignore[call-overload]
 
 
+def test_the_page_s_check_names_what_is_not_as_it_was_written(
+    owner: Connection, application: Connection, database: Database, bucket: Bucket, tmp_path: Path
+) -> None:
+    finished(owner, application, 7)
+    archive(database)
+    found = read(bucket, files.FILE) | read(bucket, files.MANIFEST)
+    for key, content in found.items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(content)
+    page = (ROOT / "docs" / "retention.md").read_text("utf-8")
+    script = page.partition("```python\n")[2].partition("```")[0]
+
+    def says() -> list[str]:
+        ended = subprocess.run(
+            [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=True, text=True
+        )
+        return sorted(ended.stdout.splitlines())
+
+    assert says() == []
+    changed, gone, alone = sorted(read(bucket, files.FILE))
+    (tmp_path / changed).write_bytes(b"")
+    (tmp_path / gone).unlink()
+    (tmp_path / alone.replace(files.FILE, files.MANIFEST)).unlink()
+    assert says() == [f"differs: {changed}", f"differs: {gone}", f"no manifest: {alone}"]
+
+
 @pytest.fixture
 def empty(empty_database: Callable[[], str]) -> str:
     """The owner's URL of a migrated, empty database."""
@@ -209,6 +235,7 @@ def test_killed_twice_nothing_is_lost_and_nothing_is_doubled(
     first: str,
     second: str,
 ) -> None:
+    """RET-01."""
     ids = finished(owner, application, 5)
     key = "attachments/uploads/a.pdf"
     attach(owner, ids[4], key, bucket.put(key))
@@ -243,6 +270,24 @@ def test_what_is_restored_into_an_empty_database_is_what_left_after_two_kills(
             assert hashes(restored) == before
 
 
+def test_redacted_and_erased_rows_come_back_as_they_were(
+    owner: Connection,
+    application: Connection,
+    database: Database,
+    bucket: Bucket,
+    empty: str,
+    tmp_path: Path,
+) -> None:
+    everything(owner, application, bucket)
+    assert outbox.redact(application, age=AGE, chunk=10) == 1
+    assert retention.erase(database, "c@example.com", has_time=always).redacted == 1
+    before = hashes(owner)
+    assert archive(database).messages == 7
+    restore(empty, tmp_path, lines(bucket))
+    with connect(empty) as restored:
+        assert hashes(restored) == before
+
+
 @pytest.mark.parametrize("mode", ["delete", "archive"])
 def test_a_process_that_is_killed_twice_leaves_nothing_behind(
     owner: Connection,
@@ -259,7 +304,7 @@ def test_a_process_that_is_killed_twice_leaves_nothing_behind(
         attach(owner, message_id, key, bucket.put(key))
     url = f"{application_conninfo} application_name=retiring"
     asked = json.dumps({"url": url, "mode": mode, "chunk": 2})
-    for chunks in (3, 2):
+    for chunks in (4 + 2, 4 + 1):
         with subprocess.Popen(
             [sys.executable, "-m", "tests.integration.retention.retiring", asked],
             cwd=ROOT,
@@ -388,10 +433,16 @@ def test_a_storage_that_is_away_keeps_every_row(
     storage_away: Callable[..., None],
 ) -> None:
     finished(owner, application, 2)
+    owner.execute(
+        "INSERT INTO postlease.rate_limits (limit_digest, window_started_at, window_ends_at, used)"
+        " VALUES (sha256('x'), now() - interval '2h', now() - interval '1h', 1)"
+    )
     storage_away(away=True)
     with pytest.raises(UnavailableError):
         archive(database)
     assert arrange.statuses(owner) == {"sent": 2}
+    # What needs no storage is done all the same.
+    assert owner.execute("SELECT FROM postlease.rate_limits").fetchone() is None
 
 
 def test_files_leave_the_archive_when_their_time_is_over_and_only_where_both_is_asked_for(

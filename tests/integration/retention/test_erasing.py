@@ -56,6 +56,12 @@ def stored(bucket: Bucket) -> str:
     return b"\n".join(texts).decode().lower()
 
 
+def names_ada(bucket: Bucket) -> bool:
+    """Whether any version of the archive names her; digits of a digest may spell her too."""
+    text = stored(bucket)
+    return ADA in text or '"ada"' in text
+
+
 def archived(
     owner: Connection, application: Connection, database: Database, number: int = 4
 ) -> None:
@@ -136,7 +142,7 @@ def test_the_archive_is_written_anew_and_its_older_versions_are_deleted(
     erasure = erase(database)
     assert (erasure.files_read, erasure.files_rewritten, erasure.archived) == (2, 2, 2)
     assert (erasure.versions, erasure.complete) == (4, True)
-    assert "ada" not in stored(bucket)
+    assert not names_ada(bucket)
     assert stored(bucket).count("reader") == 2
     assert len(bucket.versions()) == 4
     assert sorted(json.loads(line)["message"]["id"] for line in _lines(bucket)) == ids
@@ -167,10 +173,10 @@ def test_killed_while_it_rewrites_a_file_the_next_leaves_no_older_version(
         patched.setattr(files, "write_manifest" if place == "the manifest" else "clean", die)
         with pytest.raises(KilledError):
             erase(database)
-    assert "ada" in stored(bucket)
+    assert names_ada(bucket)
     owner.execute("UPDATE postlease.retention_duties SET lease_expires_at = now() - interval '1s'")
     assert erase(database).complete
-    assert "ada" not in stored(bucket)
+    assert not names_ada(bucket)
     assert len(bucket.versions()) == 2
     [name] = files.names("")
     file = files.read(name)
@@ -204,7 +210,7 @@ def test_an_erasure_without_time_goes_on_where_it_ended(
     third = erase(database, after=second.after)
     assert (third.redacted, third.files_rewritten, third.complete) == (0, 1, True)
     assert ADA not in held(owner)
-    assert "ada" not in stored(bucket)
+    assert not names_ada(bucket)
 
 
 @pytest.mark.parametrize("after", ["", "x", "rows:1", "rows:../", "lines:"])

@@ -142,13 +142,27 @@ def test_a_rehearsal_says_what_a_run_removes_and_changes_nothing(
         "INSERT INTO postlease.rate_limits (limit_digest, window_started_at, window_ends_at, used)"
         " VALUES (sha256('w'), now() - interval '2 days', now() - interval '1 day', 1)"
     )
-    rehearsal = retention.rehearse(database, age=AGE, has_time=always, rules=retention.Rules())
+    owner.execute(
+        "INSERT INTO postlease.suppressions (address_digest, reason, expires_at)"
+        " VALUES (sha256('a'), 'manual', now() - interval '1 minute'),"
+        "        (sha256('b'), 'manual', NULL)"
+    )
+    owner.execute(
+        "INSERT INTO postlease.bounces (address_digest, event_digest, happened_at)"
+        " VALUES (sha256('a'), sha256('e'), now() - interval '31 days')"
+    )
+    bucket.put("archive/1999-12-31/a.jsonl.gz")
+    bucket.put("archive/2999-12-31/a.jsonl.gz")
+    rules = retention.Rules("both")
+    rehearsal = retention.rehearse(database, age=AGE, has_time=always, rules=rules)
     assert arrange.statuses(owner) == {"sent": 2}
     assert rehearsal.complete
     assert bucket.versions()
-    retained = retention.run(database, age=AGE, has_time=always)
+    retained = retention.run(database, age=AGE, has_time=always, rules=rules)
     names = ("messages", "objects", "keys", "windows", "redacted", "tokens", "orphans")
+    names += ("list_entries", "archive_files")
     assert [getattr(rehearsal, name) for name in names] == [
         getattr(retained, name) for name in names
     ]
     assert (retained.messages, retained.objects, retained.redacted) == (1, 1, 1)
+    assert (retained.list_entries, retained.archive_files) == (2, 1)

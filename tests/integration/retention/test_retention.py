@@ -133,8 +133,8 @@ def test_messages_leave_in_chunks_each_committed_by_itself(
         return True
 
     assert run(database, has_time=watch, chunk=2).messages == 5
-    # A look for what is to be redacted, then one for each chunk and one that finds none.
-    assert seen[:5] == [5, 5, 3, 1, 0]
+    # A look for each of what waits for no message, then one for each chunk and one that finds none.
+    assert seen[:8] == [5, 5, 5, 5, 5, 3, 1, 0]
 
 
 def test_a_run_out_of_time_stops_and_the_next_goes_on(
@@ -142,7 +142,7 @@ def test_a_run_out_of_time_stops_and_the_next_goes_on(
 ) -> None:
     """RET-01: each chunk that was committed stays gone, whatever ends the run."""
     finished(owner, application, 5)
-    first = run(database, has_time=rounds(3), chunk=2)
+    first = run(database, has_time=rounds(4 + 2), chunk=2)
     assert (first.messages, first.complete) == (4, False)
     second = run(database, chunk=2)
     assert (second.messages, second.complete) == (1, True)

@@ -41,7 +41,7 @@ RINGS: dict[str, Any] = {"Records": []}
 def test_an_idle_function_says_all_that_it_has_to_say_but_what_no_mail_was_there_to_tell(
     run: Callable[..., str], function: str
 ) -> None:
-    """Silence then means that nobody ran."""
+    """RET-03: silence then means that nobody ran."""
     emitted = read(run(function, RINGS if function in {"doorbell", "feedback"} else None))
     wanted = EMITTED[function]
     assert {one.name: one.unit for one in emitted} == {

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from postlease import gate
+from postlease import gate, migrations, retention
+from postlease.database import connect
 from tests import arrange
 from tests.alarms import Recorded, State, state
+from tests.conftest import SQL
 from tests.integration.feedback.conftest import told
 from tests.template.deployment import deployment, source
 
@@ -44,6 +46,7 @@ OWN = (
     "FailureRateAlarm",
     "UnknownOutcomesAlarm",
     "WorkersLostAlarm",
+    "RetentionHeartbeatAlarm",
 )
 QUIET: dict[str, State] = dict.fromkeys(OWN, "OK")
 
@@ -218,18 +221,41 @@ def test_a_worker_that_was_killed_when_its_mail_may_have_left(
     assert arrange.statuses(owner) == {"sent": 2}
 
 
-def test_retention_that_does_not_come_to_its_end(
-    run: Callable[..., str], alarms: dict[str, dict[str, Any]]
-) -> None:
+def test_retention_that_does_not_come_to_its_end(watch: Watch, owner: Connection) -> None:
     """A night in every 24 hours is enough, also where summer time makes one of 25."""
-    recorded, hour = Recorded(), 3600
-    beats, alarm = run("retention"), alarms["RetentionHeartbeatAlarm"]
     said = []
-    for night in (3, 28):
-        recorded.take(beats, at=night * hour + 1080)
-        said.append(state(alarm, recorded, now=(night + 25) * hour, resolve=referred))
-    said.append(state(alarm, recorded, now=(28 + 27) * hour, resolve=referred))
-    assert said == ["OK", "OK", "ALARM"]
+    for hours in (25, 26.1, 0):
+        watch.pass_minutes(1, "retention")
+        owner.execute(
+            "UPDATE postlease.retention_duties SET ended_at = ended_at - make_interval(secs => %s)",
+            [hours * 3600],
+        )
+        watch.pass_minutes(10)
+        said.append(watch.said("RetentionHeartbeatAlarm")["RetentionHeartbeatAlarm"])
+    assert said == ["OK", "ALARM", "OK"]
+
+
+def test_retention_that_never_gets_done(watch: Watch, owner: Connection) -> None:
+    """It ends each night, and leaves to the next what it always leaves."""
+    watch.pass_minutes(1, "retention")
+    owner.execute("UPDATE postlease.retention_duties SET ended_at = ended_at - interval '26h 1min'")
+    watch.pass_minutes(1, "retention", milliseconds=1_000)
+    watch.pass_minutes(5)
+    assert watch.said() == QUIET | {"RetentionHeartbeatAlarm": "ALARM"}
+
+
+def test_a_new_stack_rings_no_alarm_before_its_first_night(
+    empty_database: Callable[[], str], alarms: dict[str, dict[str, Any]]
+) -> None:
+    """The clock begins with the migration."""
+    with connect(empty_database()) as migrated:
+        migrations.migrate(migrated, SQL)
+        migrated.execute(
+            "UPDATE postlease.retention_duties SET ended_at = ended_at - interval '24h'"
+        )
+        seconds = retention.seconds_since_end(migrated)
+    assert 86_400 < seconds < float(alarms["RetentionHeartbeatAlarm"]["Threshold"])
+    assert alarms["RetentionHeartbeatAlarm"]["TreatMissingData"] == "notBreaching"
 
 
 @pytest.mark.parametrize(

@@ -838,32 +838,21 @@ ORDER BY f."position"
 
 --- outbox.erase
 -- outbox.erase
-WITH page AS MATERIALIZED (
-    SELECT m.id FROM postlease.email_messages AS m
-    WHERE m.id > %(after)s
-    ORDER BY m.id
-    LIMIT %(page)s
-), theirs AS MATERIALIZED (
-    SELECT m.id, m.status
+WITH theirs AS MATERIALIZED (
+    SELECT m.id
     FROM postlease.email_messages AS m
-    JOIN page ON page.id = m.id
-    WHERE EXISTS (
-        SELECT FROM unnest(m.to_addresses || m.cc_addresses || m.bcc_addresses) AS a (address)
-        WHERE lower(a.address COLLATE "C") = %(address)s)
-       OR position(%(address)s IN lower(m.reply_to COLLATE "C")) > 0
-    ORDER BY m.id
-    FOR NO KEY UPDATE OF m
+    WHERE m.id = ANY (%(ids)s) AND m.status <> 'sending'
 ), noted AS (
     INSERT INTO postlease.attachment_deletions (storage_ref, version_id)
     SELECT a.storage_ref, a.version_id
     FROM postlease.email_attachments AS a
-    JOIN theirs ON theirs.id = a.message_id AND theirs.status <> 'sending'
+    JOIN theirs ON theirs.id = a.message_id
     WHERE a.owned
     RETURNING 1
 ), detached AS (
     DELETE FROM postlease.email_attachments AS a
     USING theirs
-    WHERE a.message_id = theirs.id AND theirs.status <> 'sending'
+    WHERE a.message_id = theirs.id
 ), erased AS (
     UPDATE postlease.email_messages AS m
     SET status = CASE m.status WHEN 'pending' THEN 'failed' ELSE m.status END,
@@ -872,20 +861,16 @@ WITH page AS MATERIALIZED (
         parameters = '{}', recipient_names = '{}', reply_to = NULL,
         to_addresses = ARRAY[%(nobody)s], cc_addresses = '{}', bcc_addresses = '{}',
         idempotency_key = CASE
-            WHEN position(%(address)s IN lower(m.idempotency_key COLLATE "C")) > 0
+            WHEN lower(m.idempotency_key COLLATE "C") ~ %(spelling)s
             THEN 'erased:' || m.id
             ELSE m.idempotency_key END,
-        cancel_scope = CASE WHEN position(%(address)s IN lower(m.cancel_scope COLLATE "C")) > 0
+        cancel_scope = CASE WHEN lower(m.cancel_scope COLLATE "C") ~ %(spelling)s
             THEN NULL ELSE m.cancel_scope END,
         redacted_at = coalesce(m.redacted_at, now())
     FROM theirs
-    WHERE m.id = theirs.id AND theirs.status <> 'sending' AND m.status <> 'sending'
+    WHERE m.id = theirs.id
 )
-SELECT (SELECT p.id FROM page AS p ORDER BY p.id DESC LIMIT 1) AS last,
-       (SELECT count(*) FROM theirs WHERE status = 'pending')::int AS cancelled,
-       (SELECT count(*) FROM theirs WHERE status IN ('sent', 'failed'))::int AS redacted,
-       (SELECT count(*) FROM theirs WHERE status = 'sending')::int AS sending,
-       (SELECT count(*) FROM noted)::int AS objects
+SELECT count(*)::int AS objects FROM noted
 
 --- outbox.event_state
 -- outbox.event_state
@@ -1000,6 +985,31 @@ SELECT pg_advisory_xact_lock(
     hashtextextended(jsonb_build_array(m.producer, m.cancel_scope)::text, 0))
 FROM postlease.email_messages AS m
 WHERE m.id = %(id)s AND m.cancel_scope IS NOT NULL
+
+--- outbox.lock_theirs
+-- outbox.lock_theirs
+WITH page AS MATERIALIZED (
+    SELECT m.id FROM postlease.email_messages AS m
+    WHERE m.id > %(after)s
+    ORDER BY m.id
+    LIMIT %(page)s
+), theirs AS MATERIALIZED (
+    SELECT m.id, m.status
+    FROM postlease.email_messages AS m
+    JOIN page ON page.id = m.id
+    WHERE EXISTS (
+        SELECT FROM unnest(m.to_addresses || m.cc_addresses || m.bcc_addresses) AS a (address)
+        WHERE lower(a.address COLLATE "C") = %(address)s)
+       OR lower(m.reply_to COLLATE "C") ~ %(mention)s
+    ORDER BY m.id
+    FOR NO KEY UPDATE OF m
+)
+SELECT (SELECT p.id FROM page AS p ORDER BY p.id DESC LIMIT 1) AS last,
+       coalesce(array_agg(t.id), '{}') AS ids,
+       count(*) FILTER (WHERE t.status = 'pending')::int AS cancelled,
+       count(*) FILTER (WHERE t.status IN ('sent', 'failed'))::int AS redacted,
+       count(*) FILTER (WHERE t.status = 'sending')::int AS sending
+FROM theirs AS t
 
 --- outbox.old_pending
 -- outbox.old_pending
@@ -1551,11 +1561,24 @@ SELECT "position", id FROM postlease.enqueue_emails(%(messages)s) ORDER BY "posi
 -- retention.account
 SELECT u.id FROM postlease.users AS u WHERE u.email_canonical = %(address)s
 
+--- retention.end
+-- retention.end
+INSERT INTO postlease.retention_duties AS d (duty, ended_at)
+VALUES ('run', now())
+ON CONFLICT (duty) DO UPDATE SET ended_at = excluded.ended_at
+
 --- retention.give_back
 -- retention.give_back
 UPDATE postlease.retention_duties AS d
 SET lease_owner = NULL, lease_expires_at = NULL
 WHERE d.duty = %(duty)s AND d.lease_owner = %(owner)s
+
+--- retention.hold
+-- retention.hold
+UPDATE postlease.retention_duties AS d
+SET lease_expires_at = now() + %(lease)s::interval
+WHERE d.duty = %(duty)s AND d.lease_owner = %(owner)s
+RETURNING d.duty
 
 --- retention.last_day
 -- retention.last_day
@@ -1629,7 +1652,16 @@ SELECT
                    AND m.created_at < now() - %(age)s::interval)))::int AS tokens,
     (SELECT count(*) FROM postlease.idempotency_keys AS k WHERE k.expires_at < now())::int AS keys,
     (SELECT count(*) FROM postlease.rate_limits AS r
-     WHERE r.window_ends_at < now())::int AS windows
+     WHERE r.window_ends_at < now())::int AS windows,
+    (SELECT count(*) FROM postlease.suppressions AS s WHERE s.expires_at <= now())::int
+    + (SELECT count(*) FROM postlease.bounces AS b
+       WHERE b.happened_at <= now() - %(window)s::interval)::int AS list_entries
+
+--- retention.since_end
+-- retention.since_end
+SELECT extract(epoch FROM now() - d.ended_at)::float8 AS seconds
+FROM postlease.retention_duties AS d
+WHERE d.duty = 'run'
 
 --- retention.take
 -- retention.take

@@ -44,3 +44,21 @@ def test_the_bytes_of_a_large_mail_are_not_kept() -> None:
     inbox, _ = received(message)
     assert inbox.content("p-1") is None
     assert inbox.mails()[0]["attachments"][0]["size"] == KEPT_BYTES
+
+
+def test_the_newest_come_first_and_a_page_begins_behind_a_mail() -> None:
+    inbox = Inbox()
+    for name in "abcd":
+        inbox.add(provider_message_id=name, content=b"X-Postlease-Id: e\n\n", recipients={})
+
+    def ids(limit: int, behind: str | None = None) -> list[str]:
+        found, number = inbox.newest(limit, behind=behind)
+        assert number == 4
+        return [mail["provider_message_id"] for mail in found]
+
+    assert ids(2) == ["d", "c"]
+    assert ids(2, "c") == ["b", "a"]
+    assert ids(2, "a") == []
+    assert ids(9, "gone") == ["d", "c", "b", "a"]
+    assert len(inbox.of("e")) == 4
+    assert inbox.of("f") == []

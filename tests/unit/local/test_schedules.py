@@ -75,6 +75,28 @@ def test_a_closed_scheduler_fires_no_more() -> None:
     assert not recorder.enough.wait(0.3)
 
 
+def test_a_schedule_that_is_switched_off_skips_its_times_until_it_is_on_again() -> None:
+    recorder, beside = Recorder(wanted=2), Recorder(wanted=2)
+    for one in (recorder, beside):
+        one.release.set()
+    functions: Any = {"tick": recorder, "other": beside}
+    schedules = [
+        schedule("rate(1 minute)"),
+        Schedule("postlease-other", "other", "rate(1 minute)", "UTC", None),
+    ]
+    scheduler = Scheduler(schedules, functions, scale=0.001)
+    scheduler.switch("postlease-tick", on=False)
+    scheduler.start()
+    try:
+        assert beside.enough.wait(20)
+        assert recorder.events == []
+        assert [scheduler.is_on(one.name) for one in schedules] == [False, True]
+        scheduler.switch("postlease-tick", on=True)
+        assert recorder.enough.wait(20)
+    finally:
+        scheduler.close()
+
+
 def test_a_throttled_run_is_lost_without_noise(make_function: Callable[..., Function]) -> None:
     busy = make_function("", concurrency=0, reserved=True)
     scheduler = Scheduler([schedule("rate(1 minute)")], {"tick": busy}, scale=0.001)

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.credentials import Credentials, ReadOnlyCredentials
 
+from ops.client import Api
+from ops.connecting import Place
 from tests.unit.ops.conftest import EVENT, message
 
 if TYPE_CHECKING:
@@ -181,3 +184,139 @@ def test_with_json_an_error_is_json_too(ops: Ops, double: Double) -> None:
                 "detail": "because of message-expired",
             }
         }
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:abc",
+        "http://[::1",
+        "http://127.0.0.1\n",
+        "https://exa mple.com",
+        "https://\u00e9.example.com",
+    ],
+)
+def test_what_is_no_url_at_all_is_a_wrong_command_line(run: Ops, endpoint: str) -> None:
+    result = run("--local", "--endpoint", endpoint, "stats")
+    assert (result.status, "must be the URL of the API" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[]", b"3", b'"x"', b"null", b"<html>", b"", b"\xff", b"[" * 100_000]
+)
+@pytest.mark.parametrize(
+    ("request_", "command"),
+    [
+        ("GET /v1/messages", ["list"]),
+        (SHOW, ["show", EVENT]),
+        ("GET /v1/gates", ["gate", "show"]),
+        (f"POST /v1/messages/{EVENT}/retry", ["retry", EVENT]),
+        ("PUT /v1/suppressions", ["suppress", "ada@example.com"]),
+    ],
+)
+def test_an_answer_of_something_else_is_told_and_is_no_traceback(
+    ops: Ops, double: Double, request_: str, command: list[str], answer: bytes
+) -> None:
+    double.say(request_, answer)
+    result = ops(*command)
+    assert (result.status, result.out) == (5, "")
+    assert "not as the API of Postlease does" in result.err
+
+
+def test_an_answer_without_a_member_is_told_with_its_name(ops: Ops, double: Double) -> None:
+    """Another release, or another API that answers JSON."""
+    double.say("GET /v1/messages", {"items": []})
+    result = ops("list")
+    assert (result.status, "lacks 'messages'" in result.err) == (5, True)
+    told = message(status="sent")
+    del told["claim"]
+    double.say(SHOW, told)
+    result = ops("show", EVENT)
+    assert (result.status, "lacks 'claim'" in result.err) == (5, True)
+
+
+def test_a_problem_whose_places_are_none_is_told_all_the_same(ops: Ops, double: Double) -> None:
+    double.refuse(SHOW, 422, "invalid-input", errors=[3, "x", {"pointer": "/a", "detail": "is b"}])
+    result = ops("show", EVENT)
+    assert (result.status, result.err) == (1, "ops: /a is b\n")
+
+
+def test_bytes_that_are_no_text_are_a_wrong_command_line(ops: Ops, double: Double) -> None:
+    result = ops("list", "--template", "\udcff")
+    assert (result.status, double.asked) == (2, [])
+    assert "no text" in result.err
+
+
+def test_piped_bytes_that_are_no_text_are_a_wrong_command_line() -> None:
+    for command in (["cancel", "-"], ["suppress", "-"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "ops", "--local", *command],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONUTF8": "1"},
+            input=b"\xff@\n",
+            capture_output=True,
+            check=False,
+        )
+        assert (ended.returncode, b"no text" in ended.stderr) == (2, True)
+
+
+def test_a_terminal_that_knows_less_than_unicode_gets_escapes(double: Double) -> None:
+    double.say("GET /v1/messages", {"messages": [message(to=["a", "b"])], "cursor": None})
+    ended = subprocess.run(
+        [sys.executable, "-m", "ops", "--local", "--endpoint", double.url, "list"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (ended.returncode, b"\\u2026" in ended.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("interval", ["nan", "inf", "1e10", "0", "-1"])
+def test_an_interval_that_nobody_can_wait_for_is_a_wrong_command_line(
+    ops: Ops, double: Double, interval: str
+) -> None:
+    assert (ops("watch", "--interval", interval).status, double.asked) == (2, [])
+
+
+def test_nothing_that_the_api_tells_moves_a_cursor(ops: Ops, double: Double) -> None:
+    evil = "\x1b[2J\u202e\x9b"
+    told = message(
+        event_id=evil, status="failed", reason=evil, template=evil, to=[evil], tags={evil: evil}
+    )
+    entry = {"id": evil, "reason": evil, "created_at": told["created_at"], "expires_at": None}
+    double.say("GET /v1/messages", {"messages": [told], "cursor": None})
+    double.say(SHOW, told)
+    double.say(f"POST /v1/messages/{EVENT}/retry", told)
+    double.say("PUT /v1/suppressions", entry)
+    double.say("GET /v1/suppressions", {"suppressions": [entry], "cursor": None})
+    for command in (
+        ["list"],
+        ["show", EVENT],
+        ["retry", EVENT],
+        ["suppress", "ada@example.com"],
+        ["suppressions"],
+    ):
+        result = ops(*command)
+        assert result.status == 0
+        assert "\\x1b[2J" in result.out
+        assert set(evil).isdisjoint({*result.out} - set("[2J"))
+
+
+def test_each_request_is_signed_with_the_credentials_of_its_moment(double: Double) -> None:
+    """Those of a role end within the hour, and somebody may watch for longer."""
+
+    class Renewed(Credentials):
+        number = 0
+
+        def get_frozen_credentials(self) -> ReadOnlyCredentials:
+            self.number += 1
+            return ReadOnlyCredentials(f"KEY{self.number}", "secret", None)
+
+    double.say("GET /v1/stats", {})
+    api = Api(Place(double.url, "us-east-1", Renewed("none", "none")))
+    for _ in range(2):
+        api.get("/v1/stats")
+    signed = [one.headers["authorization"].partition("Credential=")[2] for one in double.asked]
+    assert [one.partition("/")[0] for one in signed] == ["KEY1", "KEY2"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ops.client import Api
 from tests.unit.ops.conftest import EVENT, OTHER, gate, message
 
 if TYPE_CHECKING:
@@ -235,3 +236,86 @@ def test_an_address_without_an_entry_is_told_so(ops: Ops, double: Double) -> Non
     double.say("POST /v1/suppressions/lookup", {"id": DIGEST, "suppressions": [ENTRY]})
     result = ops("unsuppress", "ada@example.com", "--reason", "bounce")
     assert (result.status, result.err) == (3, "ops: no such entry is on the list\n")
+
+
+def test_a_retry_of_many_that_fails_in_the_middle_tells_what_was_done(
+    ops: Ops, double: Double
+) -> None:
+    """And its JSON is one document, with the error in it."""
+    for as_json in (False, True):
+        double.say(MANY, counted(250), counted(150, 100), b"away")
+        command = ("retry", "--reason", "rejected", "--yes", *(["--json"] if as_json else []))
+        result = ops(*command)
+        assert result.status == 5
+        if as_json:
+            told = result.json
+            assert (told["counted"], told["retried"], told["left"]) == (250, 100, 150)
+            assert told["error"]["exit"] == 5
+        else:
+            assert "100 are pending again, 150 are left." in result.out
+            assert "ops: " in result.err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_in_the_middle_tells_what_was_done(
+    ops: Ops, double: Double, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    third = "evt_01M8MN044RFW39WHZN1KYFSJ60"
+    double.say(f"POST /v1/messages/{EVENT}/cancel", message(status="failed", reason="cancelled"))
+    post = Api.post
+
+    def interrupted(api: Api, path: str, body: Any = None) -> Any:
+        if OTHER in path:
+            raise KeyboardInterrupt
+        return post(api, path, body)
+
+    monkeypatch.setattr(Api, "post", interrupted)
+    result = ops("cancel", EVENT, OTHER, third, "--yes", *(["--json"] if as_json else []))
+    assert result.status == 130
+    if as_json:
+        assert [one.get("error", {}).get("exit") for one in result.json["messages"]] == [None, 130]
+        assert result.json["left"] == [third]
+    else:
+        assert EVENT in result.out
+        assert "may have been done" in result.err
+        assert "1 were not tried." in result.err
+
+
+def test_the_list_of_suppressions_is_read_page_by_page_and_names_nobody(
+    ops: Ops, double: Double
+) -> None:
+    page = {"suppressions": [ENTRY], "cursor": "c"}
+    double.say("GET /v1/suppressions", page, {"suppressions": [ENTRY], "cursor": None})
+    result = ops("suppressions", "--reason", "manual", "--limit", "0")
+    assert double.told == [
+        "GET /v1/suppressions?limit=100&reason=manual",
+        "GET /v1/suppressions?cursor=c&limit=100&reason=manual",
+    ]
+    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [[DIGEST, "manual"]] * 2
+    double.say("GET /v1/suppressions", {"suppressions": [ENTRY] * 3, "cursor": None})
+    assert ops("suppressions", "--limit", "2", "--json").json == {
+        "suppressions": [ENTRY] * 2,
+        "more": True,
+    }
+    assert "more than these 2" in ops("suppressions", "--limit", "2").err
+
+
+def test_an_address_s_entries_are_looked_up_without_a_url_that_names_it(
+    ops: Ops, double: Double
+) -> None:
+    path = "POST /v1/suppressions/lookup"
+    double.say(path, {"id": DIGEST, "suppressions": [ENTRY]})
+    result = ops("suppressions", "-", stdin="ada@example.com\n")
+    assert DIGEST in result.out
+    assert "ada" not in result.out
+    assert (double.told, double.asked[0].json) == (
+        ["POST /v1/suppressions/lookup"],
+        {"email": "ada@example.com"},
+    )
+    other = ops("suppressions", "ada@example.com", "--reason", "bounce")
+    assert (other.status, other.out) == (0, f"Not on the list, as {DIGEST}.\n")
+    assert ops("suppressions", "ada@example.com", "--json").json == {
+        "id": DIGEST,
+        "suppressions": [ENTRY],
+    }
+    assert ops("suppressions", "nobody").status == 2

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from postlease.attachments.orphans import Swept, sweep_orphans
     from postlease.attachments.pinning import Pinned, Seen, Wanted, pin
     from postlease.attachments.prefixes import tag
-    from postlease.attachments.storage import SilentError
+    from postlease.attachments.storage import ColdError, SilentError
     from postlease.attachments.uploading import Upload, upload
     from postlease.attachments.versions import Version
 else:
@@ -36,7 +36,7 @@ else:
         orphans="Swept sweep_orphans",
         pinning="Pinned Seen Wanted pin",
         prefixes="tag",
-        storage="SilentError",
+        storage="ColdError SilentError",
         uploading="Upload upload",
         versions="Version",
     )

@@ -61,8 +61,10 @@ def sweep_orphans(
         rows = connection.execute(ORPHANS, parameters).fetchall()
     orphans = [(row["key"], row["version"]) for row in rows]
     refused = set() if is_rehearsal else versions.delete(orphans)
-    gone = set() if is_rehearsal else {*orphans} - refused
-    # Behind what stays: a page of which nothing stays is followed by the next from the same place.
-    stays = [one.key for one in page.versions if (one.key, one.version_id) not in gone]
-    position = None if page.is_last else stays[-1] if stays else after
+    position = page.behind
+    if position is not None and (gone := set() if is_rehearsal else {*orphans} - refused):
+        # Behind what stays: a storage may go on wrongly behind what is gone. Where nothing stays,
+        # the next page is the one from the same place.
+        stays = [one.key for one in page.versions if (one.key, one.version_id) not in gone]
+        position = max((key for key in stays if key <= position), default=after)
     return Swept(len(orphans) - len(refused), len(refused), position)

@@ -27,6 +27,10 @@ class SilentError(UnavailableError):
     """The storage keeps its callers waiting: worse than a refusal, for others wait behind them."""
 
 
+class ColdError(UnavailableError):
+    """The object was moved to where it cannot be read from at once."""
+
+
 class AbsentError(Exception):
     """Nothing lies under this key, or not in this version. Stays in this package."""
 
@@ -75,6 +79,8 @@ def translated(*, names_version: bool = False) -> Iterator[None]:
         code = error.response.get("Error", {}).get("Code")
         if code in _GONE or (names_version and code in _NEVER_WAS):
             raise AbsentError from None
+        if code == "InvalidObjectState":
+            raise ColdError("the object is in cold storage") from None
         raise UnavailableError("the attachment storage refused") from None
     except (sdk.ReadTimeoutError, sdk.ConnectTimeoutError):
         raise SilentError("the attachment storage is silent") from None

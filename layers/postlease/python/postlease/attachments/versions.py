@@ -38,14 +38,20 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Versions in the order of their keys. is_last: nothing lies behind them."""
+    """Versions in the order of their keys, of one key the newest first.
+
+    behind: the key to go on behind, so that no version is passed over; None: nothing is left.
+    """
 
     versions: tuple[Version, ...]
-    is_last: bool
+    behind: str | None
 
 
 def listed(prefix: str, *, after: str = "", most: int = 1000) -> Page:
-    """Up to most versions under prefix, of keys behind after; no deletion marks."""
+    """Up to most versions under prefix, of keys behind after; no deletion marks.
+
+    A page of marks alone holds nothing, and is not the last one for that.
+    """
     asked: ListObjectVersionsRequestTypeDef = {
         "Bucket": settings().attachments_bucket,
         "Prefix": prefix,
@@ -55,17 +61,28 @@ def listed(prefix: str, *, after: str = "", most: int = 1000) -> Page:
         asked["KeyMarker"] = after
     with _present():
         answer = storage().list_object_versions(**asked)
+    found = answer.get("Versions", [])
+    behind = None
+    if answer.get("IsTruncated", False):
+        # The last key's versions may go on in the next page: that begins with the key once more,
+        # unless it is the only one of this page.
+        last = answer["NextKeyMarker"]
+        keys = {one["Key"] for one in (*found, *answer.get("DeleteMarkers", []))}
+        behind = max((key for key in keys if key < last), default=last)
     return Page(
         tuple(
             Version(one["Key"], one["VersionId"], one["LastModified"], one["IsLatest"])
-            for one in answer.get("Versions", [])
+            for one in found
         ),
-        is_last=not answer.get("IsTruncated", False),
+        behind,
     )
 
 
 def put(key: str, content: bytes, content_type: str) -> str:
-    """Write content, which the storage checks by its SHA-256; the version that it has there."""
+    """Write content, which the storage checks by its SHA-256; the version that it has there.
+
+    A bucket that keeps no versions calls its only one `null`.
+    """
     checksum = base64.b64encode(hashlib.sha256(content).digest()).decode()
     with _present():
         answer = storage().put_object(
@@ -75,7 +92,7 @@ def put(key: str, content: bytes, content_type: str) -> str:
             ContentType=content_type,
             ChecksumSHA256=checksum,
         )
-    return answer["VersionId"]
+    return answer.get("VersionId", "null")
 
 
 def get(version: Version) -> bytes | None:

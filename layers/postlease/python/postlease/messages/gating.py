@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from postlease.database import Connection, Database
     from postlease.gate import GateReport
 
-_REASON = re.compile(r"(?!\s)[^@\x00-\x1f\x7f]{1,200}")
+# Neither what ends a line, nor what is not seen and turns the direction of reading.
+_REASON = re.compile(
+    r"(?!\s)[^@\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]{1,200}"
+)
 
 
 def gates(database: Database) -> list[dict[str, Any]]:

@@ -61,7 +61,14 @@ if TYPE_CHECKING:
         reap_undispatched,
     )
     from postlease.outbox.recording import record
-    from postlease.outbox.redacting import REDACTED_ADDRESS, Erased, erase, redact
+    from postlease.outbox.redacting import (
+        REDACTED_ADDRESS,
+        Erased,
+        erase,
+        mention,
+        redact,
+        spelling,
+    )
     from postlease.outbox.retrying import RetryWord, count_retriable, retry, retry_many
     from postlease.outbox.settling import settle_accepted
     from postlease.outbox.watching import (
@@ -88,7 +95,7 @@ else:
         purging="old_pending purge",
         reaping="Reaped expire_waiting reap_dispatched reap_keyed reap_undispatched",
         recording="record",
-        redacting="REDACTED_ADDRESS Erased erase redact",
+        redacting="REDACTED_ADDRESS Erased erase mention redact spelling",
         retrying="RetryWord count_retriable retry retry_many",
         settling="settle_accepted",
         watching=(

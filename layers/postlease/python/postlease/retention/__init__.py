@@ -2,6 +2,7 @@
 spent tokens, keys and windows, and what the suppression list no longer needs.
 
     running    a run: one duty after the other, in chunks, for as long as there is time
+    ending     when a run came to its end last
     duties     the lock of a chunk, the lease of what takes calls to the storage, and positions
     spending   tokens, idempotency keys and rate windows
     archiving  a chunk of messages becomes a file, then leaves
@@ -17,23 +18,24 @@ metric OldPending.
 
 from __future__ import annotations
 
-from postlease.retention.duties import LOCK
-from postlease.retention.erasing import Erasure, erase
-from postlease.retention.rehearsing import Rehearsal, rehearse
-from postlease.retention.running import CHUNK, Retained, Rules, run
-from postlease.retention.spending import PURGE_KEYS, PURGE_TOKENS, PURGE_WINDOWS
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CHUNK",
-    "LOCK",
-    "PURGE_KEYS",
-    "PURGE_TOKENS",
-    "PURGE_WINDOWS",
-    "Erasure",
-    "Rehearsal",
-    "Retained",
-    "Rules",
-    "erase",
-    "rehearse",
-    "run",
-]
+from postlease.first_use import on_first_use
+
+if TYPE_CHECKING:
+    from postlease.retention.duties import LOCK
+    from postlease.retention.ending import end, seconds_since_end
+    from postlease.retention.erasing import Erasure, erase
+    from postlease.retention.rehearsing import Rehearsal, rehearse
+    from postlease.retention.running import CHUNK, Retained, Rules, run
+    from postlease.retention.spending import PURGE_KEYS, PURGE_TOKENS, PURGE_WINDOWS
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        duties="LOCK",
+        ending="end seconds_since_end",
+        erasing="Erasure erase",
+        rehearsing="Rehearsal rehearse",
+        running="CHUNK Retained Rules run",
+        spending="PURGE_KEYS PURGE_TOKENS PURGE_WINDOWS",
+    )

@@ -8,15 +8,16 @@ once more under the same name and deletes what the run before left there.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, LiteralString
 
 from postlease import outbox
 from postlease.database import translated_errors
 from postlease.retention import files
-from postlease.retention.duties import locked
+from postlease.retention.duties import LostError, locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
 
     from postlease.database import Connection, Database
@@ -49,8 +50,11 @@ def archive(database: Database, lease: Lease, *, age: timedelta, chunk: int) -> 
             return None
         if chosen[0] is None:
             return 0
+        try:
+            moved = _move(database, lease, chosen[0], age)
+        except LostError:
+            return None
         # None is left of a chunk whose messages were all retried: there may be another.
-        moved = _move(database, lease, chosen[0], age)
         if moved != 0:
             return moved
     return None
@@ -62,30 +66,33 @@ def _choose(connection: Connection, age: timedelta, chunk: int) -> Chunk | None:
 
 def _move(database: Database, lease: Lease, chunk: Chunk, age: timedelta) -> int | None:
     for attempt in range(_TRIES):
-        if not lease.take():
-            break
         messages = outbox.read_chunk(database.connection(), chunk, age=age)
-        _write(chunk, messages, is_first=not (attempt or chunk.is_resumed))
+        # Behind the reading: who has lost the lease may have read what another had purged.
+        lease.hold()
+        _write(chunk, messages, lease, is_first=not (attempt or chunk.is_resumed))
         try:
-            return locked(database, _purging(chunk, messages))
+            return locked(database, _purging(lease, chunk, messages))
         except _ChangedError:
             continue
     return None
 
 
-def _write(chunk: Chunk, messages: list[ReadMessage], *, is_first: bool) -> None:
+def _write(chunk: Chunk, messages: list[ReadMessage], lease: Lease, *, is_first: bool) -> None:
     name = files.name_of(chunk)
     if not messages:  # all were sent once more
-        files.clean(name)
+        files.clean(name, lease=lease)
         return
     ids, lines = [str(one.id) for one in messages], [one.line for one in messages]
     written = files.write(name, ids, lines)
     if not is_first:
-        files.clean(name, written.file, written.manifest)
+        files.clean(name, written.file, written.manifest, lease=lease)
 
 
-def _purging(chunk: Chunk, messages: list[ReadMessage]) -> Callable[[Connection], int]:
+def _purging(
+    lease: Lease, chunk: Chunk, messages: list[ReadMessage]
+) -> Callable[[Connection], int]:
     def purge(connection: Connection) -> int:
+        lease.hold(connection)
         gone = outbox.purge_chunk(connection, chunk, messages)
         if 0 <= gone < len(messages):
             raise _ChangedError
@@ -94,20 +101,29 @@ def _purging(chunk: Chunk, messages: list[ReadMessage]) -> Callable[[Connection]
     return purge
 
 
-def expire(database: Database, *, age: timedelta, has_time: Callable[[], bool]) -> tuple[int, bool]:
+def expire(
+    database: Database, lease: Lease, *, age: timedelta, has_time: Callable[[], bool]
+) -> tuple[int, bool]:
     """Delete the archive's files of days longer than age ago: how many, and whether those were all.
 
-    Files that the storage refuses to delete stay for the next run.
+    Files that the storage refuses to delete stay for the next run. lease is the archive's.
     """
+    deleted = refused = 0
+    for name in expired(database, age=age):
+        if not (has_time() and lease.take()):
+            return deleted, False
+        try:
+            stays = files.clean(name, lease=lease).refused
+        except LostError:
+            return deleted, False
+        deleted += not stays
+        refused += bool(stays)
+    return deleted, not refused
+
+
+def expired(database: Database, *, age: timedelta) -> Iterator[str]:
+    """The archive's files of days longer than age ago, in order."""
     with translated_errors():
         row = database.connection().execute(LAST_DAY, {"age": age}).fetchone()
     last = files.PREFIX + str(row["day"] if row else "")
-    deleted = 0
-    for name in files.names(""):
-        if name >= last:
-            break
-        if not has_time():
-            return deleted, False
-        files.clean(name)
-        deleted += 1
-    return deleted, True
+    return itertools.takewhile(lambda name: name < last, files.names(""))

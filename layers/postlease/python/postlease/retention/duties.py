@@ -40,6 +40,14 @@ WHERE d.lease_owner IS NULL
 RETURNING d.duty
 """
 
+# Not once it was another's, not even where that one has given it back: what was read is old then.
+HOLD: LiteralString = """-- retention.hold
+UPDATE postlease.retention_duties AS d
+SET lease_expires_at = now() + %(lease)s::interval
+WHERE d.duty = %(duty)s AND d.lease_owner = %(owner)s
+RETURNING d.duty
+"""
+
 GIVE_BACK: LiteralString = """-- retention.give_back
 UPDATE postlease.retention_duties AS d
 SET lease_owner = NULL, lease_expires_at = NULL
@@ -64,8 +72,16 @@ def locked(database: Database, chunk: Callable[[Connection], Answer]) -> Answer 
         return chunk(connection) if row and row["held"] else None
 
 
+class LostError(Exception):
+    """Another run has had the duty meanwhile: whoever is told so changes nothing more."""
+
+
 class Lease:
-    """A duty of this run alone, while `take` says so."""
+    """A duty of this run alone, while `take` and `hold` say so.
+
+    A run may stand still for longer than its lease, so that another does its work. Whoever is about
+    to write, or to delete what was listed or read, asks `hold` behind that reading.
+    """
 
     def __init__(self, database: Database, duty: str) -> None:
         """Nothing is taken yet."""
@@ -76,6 +92,16 @@ class Lease:
         """Take the duty, or keep it for a minute more; False while another run has it."""
         with translated_errors():
             return self._database.connection().execute(TAKE, self._named).fetchone() is not None
+
+    def hold(self, connection: Connection | None = None) -> None:
+        """Keep the duty for a minute more; LostError if it was another's since `take`.
+
+        In a transaction on connection no other run takes it before the end of that.
+        """
+        with translated_errors():
+            held = (connection or self._database.connection()).execute(HOLD, self._named).fetchone()
+        if held is None:
+            raise LostError
 
     def give_back(self) -> None:
         """Let another run have it. Harmless when it is not ours."""

@@ -8,6 +8,7 @@ sent to the address; so does an account, which its application closes.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
@@ -16,7 +17,8 @@ from postlease import outbox
 from postlease.database import translated_errors
 from postlease.errors import InvalidInputError
 from postlease.retention import files
-from postlease.retention.duties import Lease
+from postlease.retention.duties import Lease, LostError
+from postlease.retention.files import UnreadableError
 from postlease.telemetry import logger
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 PAGE = 5_000
 """Rows of one look: a transaction each."""
+
+# In a place: what lies before it was not erased completely.
+_LACKED = "!"
 
 ACCOUNT: LiteralString = """-- retention.account
 SELECT u.id FROM postlease.users AS u WHERE u.email_canonical = %(address)s
@@ -39,8 +44,10 @@ class Erasure:
     cancelled: pending messages, redacted too; redacted: finished ones; sending: those on their way,
     which the next run is for; objects: noted for deletion, which retention does. files_read,
     files_rewritten and archived: files of the archive, and messages in them; versions: of these
-    files, those deleted. user_id: an account that still has the address. complete: nothing is left
-    that names it; otherwise the next run goes on with after.
+    files, those deleted; refused: those that the storage keeps; unread: files that are none of
+    ours, and were left. user_id: an account that still has the address. complete: nothing is left
+    that names it, whatever the runs before this one found; otherwise the next goes on with after,
+    or from the beginning.
     """
 
     cancelled: int = 0
@@ -51,6 +58,8 @@ class Erasure:
     files_rewritten: int = 0
     archived: int = 0
     versions: int = 0
+    refused: int = 0
+    unread: int = 0
     user_id: str | None = None
     complete: bool = False
     after: str | None = None
@@ -65,6 +74,7 @@ def erase(
     UnavailableError when database or storage is away; what was committed stays.
     """
     kind, _, place = (after or "rows:").partition(":")
+    kind, lacked = kind.removesuffix(_LACKED), kind.endswith(_LACKED)
     if kind not in {"rows", "files"} or (kind == "rows" and not _is_place(place)):
         raise InvalidInputError("/after", "is none that an erasure answered")
     erasure = Erasure(user_id=_account(database, address))
@@ -73,7 +83,10 @@ def erase(
         place = ""
     if erasure.after is None:
         erasure = _erase_files(database, address, erasure, place, has_time)
-    erasure = replace(erasure, complete=erasure.after is None and not erasure.sending)
+    lacks = lacked or bool(erasure.sending or erasure.refused or erasure.unread)
+    if lacks and erasure.after is not None:
+        erasure = replace(erasure, after=erasure.after.replace(":", f"{_LACKED}:", 1))
+    erasure = replace(erasure, complete=erasure.after is None and not lacks)
     logger.info(
         "erased",
         extra={
@@ -132,38 +145,54 @@ def _erase_files(
         if not (has_time() and lease.take()):
             lease.give_back()
             return replace(erasure, after=f"files:{after}")
-        found, archived, deleted = _rewritten(name, address)
-        erasure = replace(
-            erasure,
-            files_read=erasure.files_read + found,
-            files_rewritten=erasure.files_rewritten + bool(archived),
-            archived=erasure.archived + archived,
-            versions=erasure.versions + deleted,
-        )
+        try:
+            archived, cleaned = _rewritten(name, address, lease)
+        except LostError:
+            return replace(erasure, after=f"files:{after}")
+        except UnreadableError:
+            logger.warning("unreadable", extra={"file": files.told(name)})
+            erasure = replace(erasure, unread=erasure.unread + 1)
+        else:
+            erasure = replace(
+                erasure,
+                files_read=erasure.files_read + 1,
+                files_rewritten=erasure.files_rewritten + bool(archived),
+                archived=erasure.archived + archived,
+                versions=erasure.versions + cleaned.deleted,
+                refused=erasure.refused + cleaned.refused,
+            )
         after = name + files.FILE
     lease.give_back()
     return erasure
 
 
-def _rewritten(name: str, address: str) -> tuple[int, int, int]:
-    """Files read, messages redacted in it, versions deleted.
+def _rewritten(name: str, address: str, lease: Lease) -> tuple[int, files.Cleaned]:
+    """Messages redacted in a file, and what became of its versions.
 
     New file, new manifest, then the versions before them: a run that dies in between is repeated
-    by the next, which finds a manifest that does not fit, or older versions.
+    by the next, which finds a manifest that does not fit, or older versions. What names nobody
+    stays as it was written, to the last digit.
     """
     file = files.read(name)
     if file is None:
-        return 0, 0, 0
-    documents = [json.loads(line) for line in file.lines]
-    named = [document for document in documents if _names(document["message"], address)]
-    ids = [document["message"]["id"] for document in documents]
-    for document in named:
-        _redact(document, address)
-    if named:
-        lines = [json.dumps(document, ensure_ascii=False) for document in documents]
-        written = files.write(name, ids, lines)
-        return 1, len(named), files.clean(name, written.file, written.manifest)
-    return 1, 0, files.mend(file, ids)
+        return 0, files.Cleaned()
+    lines, ids, named = [], [], 0
+    for line in file.lines:
+        try:
+            document = json.loads(line)
+            is_theirs = _names(document["message"], address)
+            if is_theirs:
+                _redact(document, address)
+            ids.append(str(document["message"]["id"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise UnreadableError from None
+        lines.append(json.dumps(document, ensure_ascii=False) if is_theirs else line)
+        named += is_theirs
+    if not named:
+        return 0, files.mend(file, ids, lease=lease)
+    lease.hold()
+    written = files.write(name, ids, lines)
+    return named, files.clean(name, written.file, written.manifest, lease=lease)
 
 
 def _names(message: dict[str, Any], address: str) -> bool:
@@ -172,7 +201,11 @@ def _names(message: dict[str, Any], address: str) -> bool:
         *message["cc_addresses"],
         *message["bcc_addresses"],
     )
-    return address in map(str.lower, recipients) or address in (message["reply_to"] or "").lower()
+    reply_to = (message["reply_to"] or "").lower()
+    return (
+        address in map(str.lower, recipients)
+        or re.search(outbox.mention(address), reply_to) is not None
+    )
 
 
 def _redact(document: dict[str, Any], address: str) -> None:
@@ -187,8 +220,9 @@ def _redact(document: dict[str, Any], address: str) -> None:
         "bcc_addresses": [],
         "redacted_at": message["redacted_at"] or message["finished_at"],
     }
-    if address in (message["idempotency_key"] or "").lower():
+    spelling = outbox.spelling(address)
+    if re.search(spelling, (message["idempotency_key"] or "").lower()):
         message["idempotency_key"] = f"erased:{message['id']}"
-    if address in (message["cancel_scope"] or "").lower():
+    if re.search(spelling, (message["cancel_scope"] or "").lower()):
         message["cancel_scope"] = None
     document["attachments"] = []

@@ -13,20 +13,28 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from postlease import attachments
+from postlease.telemetry import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from postlease.attachments import Version
     from postlease.outbox import Chunk
+    from postlease.retention.duties import Lease
 
 PREFIX = "archive/"
 FILE = ".jsonl.gz"
 MANIFEST = ".manifest.json"
+
+
+class UnreadableError(Exception):
+    """What lies in the archive under a file's name is no file of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,14 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Cleaned:
+    """Versions that are no more, and those that the storage refuses to delete."""
+
+    deleted: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Archived:
     """A file that is there. Its bytes hold addresses and are not printed."""
 
@@ -48,19 +64,31 @@ class Archived:
 
     @property
     def lines(self) -> list[str]:
-        """One JSON text for each message."""
-        return gzip.decompress(self.packed).decode().split("\n")[:-1]
+        """One JSON text for each message. UnreadableError if that is none of ours."""
+        try:
+            return gzip.decompress(self.packed).decode().split("\n")[:-1]
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+            raise UnreadableError from None
 
     def is_told_by(self, manifest: bytes) -> bool:
         """Whether manifest is this file's."""
-        told: str = json.loads(manifest)["sha256"]
+        try:
+            told: object = json.loads(manifest)["sha256"]
+        except (ValueError, KeyError, TypeError):  # somebody else's
+            return False
         return told == hashlib.sha256(self.packed).hexdigest()
 
 
 def name_of(chunk: Chunk) -> str:
     """Where a chunk's file lies, without the ending: the same however often it is written."""
     first, last = chunk.message_ids[0], chunk.message_ids[-1]
-    return f"{PREFIX}{chunk.created_at:%Y-%m-%d}/{first}_{last}_{chunk.id}"
+    # Whatever zone the session is in: two names would be two files.
+    return f"{PREFIX}{chunk.created_at.astimezone(UTC):%Y-%m-%d}/{first}_{last}_{chunk.id}"
+
+
+def told(name: str) -> str:
+    """A file's name as logs may have it: somebody else's may hold an address."""
+    return name if "@" not in name else f"{PREFIX}…"
 
 
 def write(name: str, ids: Sequence[str], lines: Sequence[str]) -> Written:
@@ -87,53 +115,62 @@ def write_manifest(name: str, ids: Sequence[str], packed: bytes, version: str) -
     return name + MANIFEST, attachments.versions.put(name + MANIFEST, text, "application/json")
 
 
-def clean(name: str, *keep: tuple[str, str]) -> int:
-    """Delete every version of a file and its manifest but keep; how many were deleted."""
+def clean(name: str, *keep: tuple[str, str], lease: Lease) -> Cleaned:
+    """Delete every version of a file and its manifest but keep.
+
+    LostError if lease, the archive's, was another run's before they were listed: they may be its.
+    """
     found = attachments.versions.listed(name).versions
     others = [(one.key, one.version_id) for one in found]
     others = [one for one in others if one not in keep]
-    return len(others) - len(attachments.versions.delete(others))
+    if not others:
+        return Cleaned()
+    lease.hold()
+    refused = len(attachments.versions.delete(others))
+    if refused:
+        logger.warning("versions refused", extra={"file": told(name), "versions": refused})
+    return Cleaned(len(others) - refused, refused)
 
 
 def names(after: str) -> Iterator[str]:
     """The files behind after, in order, without their endings."""
-    seen = after
+    seen, place = after, after
     while True:
-        page = attachments.versions.listed(PREFIX, after=seen)
-        found = list(dict.fromkeys(one.key for one in page.versions if one.key > seen))
-        yield from (key.removesuffix(FILE) for key in found if key.endswith(FILE))
-        if page.is_last or not found:
+        page = attachments.versions.listed(PREFIX, after=place)
+        for key in dict.fromkeys(one.key for one in page.versions):
+            if key > seen and key.endswith(FILE):
+                yield key.removesuffix(FILE)
+                seen = key
+        if page.behind is None:
             return
-        seen = found[-1]
+        place = page.behind
 
 
 def read(name: str) -> Archived | None:
-    """A file as it is now; None if it is gone."""
+    """A file as it is now, or was before somebody's deletion by hand; None if it is gone.
+
+    UnreadableError if it lies in cold storage.
+    """
     found = attachments.versions.listed(name + FILE).versions
-    file = next((one for one in found if one.is_latest), None)
-    packed = attachments.versions.get(file) if file else None
+    file = next(iter(found), None)
+    try:
+        packed = attachments.versions.get(file) if file else None
+    except attachments.ColdError:
+        raise UnreadableError from None
     return Archived(name, file, packed) if file and packed is not None else None
 
 
-def mend(archived: Archived, ids: Sequence[str]) -> int:
-    """Complete what a run that rewrote a file did not: its manifest, and the versions before.
-
-    How many versions were deleted.
-    """
+def mend(archived: Archived, ids: Sequence[str], *, lease: Lease) -> Cleaned:
+    """Complete what a run that rewrote a file did not: its manifest, and the versions before."""
     file = (archived.file.key, archived.file.version_id)
-    newest = next(
-        (
-            one
-            for one in attachments.versions.listed(archived.name + MANIFEST).versions
-            if one.is_latest
-            and (text := attachments.versions.get(one))
-            and archived.is_told_by(text)
-        ),
-        None,
-    )
+    newest = next(iter(attachments.versions.listed(archived.name + MANIFEST).versions), None)
+    text = attachments.versions.get(newest) if newest else None
+    if not (text and archived.is_told_by(text)):
+        newest = None
+        lease.hold()
     manifest = (
         (newest.key, newest.version_id)
         if newest
         else write_manifest(archived.name, ids, archived.packed, archived.file.version_id)
     )
-    return clean(archived.name, file, manifest)
+    return clean(archived.name, file, manifest, lease=lease)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
-from postlease import attachments, outbox
+from postlease import attachments, outbox, suppression
 from postlease.database import translated_errors
+from postlease.retention import archiving
 from postlease.retention.running import OLD_PENDING
 from postlease.telemetry import logger
 
@@ -44,7 +45,10 @@ SELECT
                    AND m.created_at < now() - %(age)s::interval)))::int AS tokens,
     (SELECT count(*) FROM postlease.idempotency_keys AS k WHERE k.expires_at < now())::int AS keys,
     (SELECT count(*) FROM postlease.rate_limits AS r
-     WHERE r.window_ends_at < now())::int AS windows
+     WHERE r.window_ends_at < now())::int AS windows,
+    (SELECT count(*) FROM postlease.suppressions AS s WHERE s.expires_at <= now())::int
+    + (SELECT count(*) FROM postlease.bounces AS b
+       WHERE b.happened_at <= now() - %(window)s::interval)::int AS list_entries
 """
 
 
@@ -52,7 +56,7 @@ SELECT
 class Rehearsal:
     """What a run would do with all the time that it needs; see `Retained` for the names.
 
-    complete: the uploads were all looked at. mode: where the messages would go.
+    complete: uploads and archive were all looked at. mode: where the messages would go.
     """
 
     mode: RetentionMode
@@ -60,9 +64,11 @@ class Rehearsal:
     objects: int
     keys: int
     windows: int
+    list_entries: int
     redacted: int
     tokens: int
     orphans: int
+    archive_files: int
     old_pending: int
     complete: bool
     dry_run: bool = True
@@ -72,7 +78,11 @@ def rehearse(
     database: Database, *, age: timedelta, has_time: Callable[[], bool], rules: Rules
 ) -> Rehearsal:
     """Count what `run` would remove. Raises UnavailableError when database or storage is away."""
-    asked = {"age": age, "redact_after": rules.redact_after}
+    asked = {
+        "age": age,
+        "redact_after": rules.redact_after,
+        "window": suppression.SOFT_WINDOW,
+    }
     with translated_errors():
         row = database.connection().execute(REHEARSE, asked).fetchone()
     if row is None:  # without FROM there is always one row
@@ -83,7 +93,26 @@ def rehearse(
         page = attachments.sweep_orphans(database.connection(), after=after, is_rehearsal=True)
         orphans += page.found
         complete, after = page.position is None, page.position or ""
+    expired, all_seen = _expired(database, rules, has_time)
     old = outbox.old_pending(database.connection(), age=OLD_PENDING)
-    rehearsal = Rehearsal(rules.mode, **row, orphans=orphans, old_pending=old, complete=complete)
+    rehearsal = Rehearsal(
+        rules.mode,
+        **row,
+        orphans=orphans,
+        archive_files=expired,
+        old_pending=old,
+        complete=complete and all_seen,
+    )
     logger.info("rehearsed", extra={"messages": rehearsal.messages, "objects": rehearsal.objects})
     return rehearsal
+
+
+def _expired(database: Database, rules: Rules, has_time: Callable[[], bool]) -> tuple[int, bool]:
+    """How many files of the archive would leave, and whether all were looked at."""
+    found = 0
+    if rules.mode == "both":
+        for _ in archiving.expired(database, age=rules.archived_for):
+            if not has_time():
+                return found, False
+            found += 1
+    return found, True

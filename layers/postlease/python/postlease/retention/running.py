@@ -111,13 +111,15 @@ def _rows(
     rooms: dict[str, Callable[[], int | None]] = {
         # Before they leave: the archive is to hold no more than the table would.
         "redacted": in_lock(lambda one: outbox.redact(one, age=rules.redact_after, chunk=chunk)),
-        "messages": into_the_archive
-        if archives
-        else in_lock(lambda one: outbox.purge(one, age=age, chunk=chunk)),
-        "tokens": in_lock(lambda one: spending.purge_tokens(one, chunk=chunk)),
+        # What no storage can keep from leaving.
         "keys": in_lock(lambda one: spending.purge_keys(one, chunk=chunk)),
         "windows": in_lock(lambda one: spending.purge_windows(one, chunk=chunk)),
         "list_entries": in_lock(lambda one: suppression.purge(one, chunk=chunk)),
+        "messages": into_the_archive
+        if archives
+        else in_lock(lambda one: outbox.purge(one, age=age, chunk=chunk)),
+        # Behind the messages that carry them.
+        "tokens": in_lock(lambda one: spending.purge_tokens(one, chunk=chunk)),
     }
     removed = dict.fromkeys(rooms, 0)
     complete = True
@@ -191,9 +193,7 @@ def _expire(database: Database, rules: Rules, has_time: Callable[[], bool]) -> t
     lease = duties.Lease(database, "archive")
     if not has_time() or not lease.take():
         return _ELSEWHERE
-    deleted, complete = archiving.expire(
-        database, age=rules.archived_for, has_time=lambda: has_time() and lease.take()
-    )
+    deleted, complete = archiving.expire(database, lease, age=rules.archived_for, has_time=has_time)
     lease.give_back()
     if deleted:
         _tell("archive_files", deleted, deleted)

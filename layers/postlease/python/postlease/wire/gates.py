@@ -28,7 +28,9 @@ _RATE = Value(
 ).or_null()
 _SAID = text(
     "why, for whoever looks next; no address",
-    pattern=r"^(?!\s)[^@\u0000-\u001f\u007f]+$",
+    pattern=(
+        r"^(?!\s)[^@\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$"
+    ),
     maxLength=200,
     examples=["the relay is being moved"],
 )
