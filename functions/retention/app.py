@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 SETTINGS = settings()
 STOP_BEFORE_END_MS = 15_000
-RULES = Rules(
-    SETTINGS.retention_mode, SETTINGS.redact_after, archived_for=SETTINGS.archived_for
-)
+RULES = Rules(SETTINGS.retention_mode, SETTINGS.redact_after, archived_for=SETTINGS.archived_for)
 
 
 @telemetry.logger.inject_lambda_context(clear_state=True, log_event=False)

@@ -656,13 +656,14 @@ WITH due AS MATERIALIZED (
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
-       c.template, c.locale, c.parameters::text AS parameters,
-       c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
-       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
+       c.template, c.locale, c.delivery,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
-       c.attempt_count - c.refunded_count AS counted_attempts,
+       c.attempt_count - c.refunded_count AS counted_attempts, c.retry_count,
+       c.parameters::text AS parameters,
+       c.to_addresses, c.cc_addresses, c.bcc_addresses,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags,
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
        (SELECT jsonb_agg(jsonb_build_object(
             'filename', a.filename, 'content_type', a.content_type, 'storage_ref', a.storage_ref,
@@ -708,13 +709,14 @@ WITH due AS MATERIALIZED (
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
-       c.template, c.locale, c.parameters::text AS parameters,
-       c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
-       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
+       c.template, c.locale, c.delivery,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
-       c.attempt_count - c.refunded_count AS counted_attempts,
+       c.attempt_count - c.refunded_count AS counted_attempts, c.retry_count,
+       c.parameters::text AS parameters,
+       c.to_addresses, c.cc_addresses, c.bcc_addresses,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags,
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
        (SELECT jsonb_agg(jsonb_build_object(
             'filename', a.filename, 'content_type', a.content_type, 'storage_ref', a.storage_ref,
@@ -765,13 +767,14 @@ WITH due AS MATERIALIZED (
     RETURNING m.*
 )
 SELECT c.id, c.attempt_count, c.priority, c.available_at, c.created_at, c.lease_expires_at,
-       c.template, c.locale, c.parameters::text AS parameters,
-       c.to_addresses, c.cc_addresses, c.bcc_addresses,
-       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
-       nullif(c.tags, '{}')::text AS tags, c.delivery, c.retry_count,
+       c.template, c.locale, c.delivery,
        coalesce(c.max_attempts, %(max_attempts)s) - (c.attempt_count - c.refunded_count)
            AS attempts_left,
-       c.attempt_count - c.refunded_count AS counted_attempts,
+       c.attempt_count - c.refunded_count AS counted_attempts, c.retry_count,
+       c.parameters::text AS parameters,
+       c.to_addresses, c.cc_addresses, c.bcc_addresses,
+       nullif(c.recipient_names, '{}')::text AS recipient_names, c.from_address, c.reply_to,
+       nullif(c.tags, '{}')::text AS tags,
        t.id AS token_id, t.user_id, t.purpose, t.version, t.key_id, t.token_hash,
        (SELECT jsonb_agg(jsonb_build_object(
             'filename', a.filename, 'content_type', a.content_type, 'storage_ref', a.storage_ref,
