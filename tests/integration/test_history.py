@@ -92,6 +92,9 @@ class Reading:
         self._connection = connection
         self.plans: list[str] = []
 
+    def cursor(self, **_: Any) -> Reading:
+        return self
+
     def execute(self, statement: LiteralString, parameters: Any = None) -> Reading:
         explained = cast("LiteralString", "EXPLAIN (VERBOSE, COSTS OFF)\n" + statement)
         rows = self._connection.execute(explained, parameters).fetchall()

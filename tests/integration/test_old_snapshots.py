@@ -33,6 +33,9 @@ class Measuring:
         self._connection = connection
         self.blocks: list[int] = []
 
+    def cursor(self, **_: Any) -> Measuring:
+        return self
+
     def execute(self, statement: LiteralString, parameters: Any = None) -> Measuring:
         explained = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)\n" + statement
         row = self._connection.execute(explained, parameters).fetchone()

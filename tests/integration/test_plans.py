@@ -80,6 +80,9 @@ class Explaining:
         self.plans: list[dict[str, Any]] = []
         self.rowcount = 0
 
+    def cursor(self, **_: Any) -> Explaining:
+        return self
+
     def execute(self, statement: LiteralString, parameters: Any = None) -> Explaining:
         explained = cast("LiteralString", f"EXPLAIN ({self._options})\n{statement}")
         row = self._connection.execute(explained, parameters).fetchone()
