@@ -143,8 +143,8 @@ def _address(stack: Stack) -> tuple[str, int]:
 
 def _report(route: str, asked: dict[str, Asked]) -> bool:
     print(f"{route}")
-    for kind, one in asked.items():
-        print(f"  {kind:<10} median {statistics.median(one.seconds) * 1000:.2f} ms")
+    for kind, answers in asked.items():
+        print(f"  {kind:<10} median {statistics.median(answers.seconds) * 1000:.2f} ms")
     worst = 0.0
     for one, other in itertools.combinations(CLASSES, 2):
         guess = best_guess(asked[one].seconds, asked[other].seconds)

@@ -20,7 +20,7 @@ def main() -> None:
     """Serve until the bench has no more to say."""
     line, asked = arranging.Line(), arranging.given()
     import boto3  # noqa: PLC0415
-    from moto.core import DEFAULT_ACCOUNT_ID  # noqa: PLC0415
+    from moto.core.models import DEFAULT_ACCOUNT_ID  # noqa: PLC0415
     from moto.s3.models import s3_backends  # noqa: PLC0415
     from moto.server import ThreadedMotoServer  # noqa: PLC0415
 
