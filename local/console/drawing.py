@@ -22,6 +22,7 @@ _HEADERS = (
     # None at all would hide from us that a form is our own.
     ("referrer-policy", "same-origin"),
 )
+_NO_PAGE = (("content-security-policy", "sandbox; default-src 'none'"),)
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
     "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -61,6 +62,11 @@ def respond(status: int, text: str, content_type: str, policy: str) -> Response:
     """text as an answer that is not kept and does nothing but what policy lets it."""
     headers = (("content-type", content_type), ("content-security-policy", policy), *_HEADERS)
     return Response(status, text.encode(errors="replace"), headers)
+
+
+def as_it_is(answer: Response) -> Response:
+    """An answer for programs, of which no browser makes a page, and that none keeps."""
+    return Response(answer.status, answer.body, (*answer.headers, *_HEADERS, *_NO_PAGE))
 
 
 def elsewhere(address: str) -> Response:

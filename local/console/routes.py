@@ -56,9 +56,10 @@ class Console:
             answer = problem(405, "wrong method")
             return Response(405, answer.body, (*answer.headers, ("allow", ", ".join(known))))
         try:
-            return known[method](request)
+            answer = known[method](request)
         except (DatabaseError, UnavailableError) as error:
             return drawing.unknown(f"The database did not answer that: {error}.", status=503)
+        return answer if is_page else drawing.as_it_is(answer)
 
     def _pages(self, parts: list[str]) -> Methods | None:
         """What there is for people."""
@@ -126,10 +127,9 @@ class Console:
 
 
 def _is_our_own(request: Request) -> bool:
-    host = urlsplit(f"//{request.header('host') or ''}")
-    origin = request.header("origin")
     try:
-        name = host.hostname
-    except ValueError:
+        host = urlsplit(f"//{request.header('host') or ''}")
+        origin = urlsplit(request.header("origin") or f"//{host.netloc}")
+    except ValueError:  # no address at all
         return False
-    return name in _OWN_NAMES and (origin is None or urlsplit(origin).netloc == host.netloc)
+    return host.hostname in _OWN_NAMES and origin.netloc == host.netloc

@@ -286,7 +286,18 @@ def test_another_sites_page_gets_nothing(console: Callable[..., Any]) -> None:
     assert console("/api/inbox", Origin="https://evil.example").status == 403
     assert console("/api/inbox", Host="evil.example").status == 403
     assert console("/api/invoke/web", "POST", {}, Origin="null").status == 403
-    assert console("/api/inbox", Host="localhost").status == 200
+    for malformed in ("[::1", "", "localhost.evil.example"):
+        assert console("/api/inbox", Host=malformed).status == 403
+    assert console("/api/inbox", Origin="http://[").status == 403
+    answer = console("/api/inbox", Host="localhost")
+    assert answer.status == 200
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"].startswith("sandbox;")
+
+
+def test_a_body_too_deep_to_be_read_is_a_400(console: Callable[..., Any]) -> None:
+    assert console("/api/faults", "PUT", b"[" * 100_000).status == 400
+    assert console("/api/invoke/web", "POST", b"[" * 100_000).status == 400
 
 
 def test_everything_else_goes_to_the_functions(stack: Stack, console: Callable[..., Any]) -> None:
