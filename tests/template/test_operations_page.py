@@ -72,6 +72,12 @@ def test_every_command_of_the_page_is_one_that_ops_has(command: str) -> None:
     group.make_context(group.name, words)
 
 
+def test_no_command_of_the_page_has_a_comment_which_zsh_would_take_for_words() -> None:
+    """Pasted into zsh, `sleep 600  # why` does not wait at all."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert [line for line in "".join(blocks).splitlines() if re.search(r"(^|\s)#", line)] == []
+
+
 @pytest.fixture
 def trouble(owner: Connection, application: Connection) -> Connection:
     """A message that waits, one whose outcome is unknown, one that was refused; a paused gate."""
