@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from local.console import actions, drawing, overview
+from local.console import actions, drawing, figures, overview
 from local.console.interface import Interface, problem
 from local.console.mails import Mails
 from local.console.messages import Messages
@@ -39,7 +39,10 @@ class Console:
         self._actions = actions.Actions(stack)
         self._samples = Samples(stack)
         self._mails = Mails(inbox)
-        self._messages = Messages(lambda: stack.database_url, inbox, self._samples.names)
+        self._reader = figures.Reader()
+        self._messages = Messages(
+            lambda: figures.patient(stack.database_url), inbox, self._samples.names
+        )
 
     def respond(self, request: Request) -> Response:
         """The answer to one request."""
@@ -123,7 +126,7 @@ class Console:
 
     def _overview(self, request: Request) -> Response:
         [done] = parse_qs(request.query).get("done", [None])[:1]
-        return overview.show(self._stack, actions.said(self._stack, done))
+        return overview.show(self._stack, self._reader, actions.said(self._stack, done))
 
 
 def _is_our_own(request: Request) -> bool:
