@@ -11,6 +11,7 @@ import pytest
 
 from ops.cli import cli
 from postlease import gate, outbox
+from postlease.backoff import STEPS
 from postlease.model import Settlement
 from tests import arrange
 from tests.metrics import EMITTED, NAMES
@@ -140,6 +141,7 @@ def test_the_page_s_figures_of_the_stack_are_the_template_s(deployed: Deployment
     assert value("FeedbackQueue", "MessageRetentionPeriod") == 4 * day
     assert "wait in their queue for four days" in text
     assert f"takes up to {value('SweepFunction', 'Timeout')} seconds" in text
+    assert f"its own next try, at most {STEPS[0].total_seconds() * 1.5:.0f} seconds" in text
     reserved = {
         name: deployed.functions()[f"{name.title()}Function"]["ReservedConcurrentExecutions"]
         for name in ("sweep", "reaper", "retention")
