@@ -294,15 +294,17 @@ def test_nothing_in_a_mail_runs_is_fetched_or_leads_away(
 <body onload="location = '{there}/onload'"><h1>Hello</h1>
 <script>fetch('{there}/script'); top.location = '{there}/top'</script>
 <script src="{there}/source"></script>
-<img src="{there}/image" srcset="{there}/set 2x" onerror="location = '{there}/onerror'">
+<img src="{there}/image" srcset="{there}/set 2x"
+onerror="location = '{there}/onerror'">
 <img src="relative"><picture><source srcset="{there}/picture"></picture>
 <video src="{there}/video" poster="{there}/poster" autoplay></video>
 <audio src="{there}/audio" autoplay></audio><object data="{there}/object"></object><embed src="{there}/embed">
-<iframe src="{there}/frame"></iframe><iframe srcdoc="<script>top.location='{there}/doc'</script>">
-</iframe><svg><image href="{there}/svg"/><use href="{there}/use#a"/>
+<iframe src="{there}/frame"></iframe>
+<iframe srcdoc="<script>top.location='{there}/doc'</script>"></iframe><svg><image href="{there}/svg"/><use href="{there}/use#a"/>
 <a href="javascript:location='{there}/js'"><text y="20">x</text></a></svg>
 <table background="{there}/table"></table>
-<form action="{there}/form"><input autofocus onfocus="this.form.submit()"><button>Press</button></form>
+<form action="{there}/form"><input autofocus onfocus="this.form.submit()">
+<button>Press</button></form>
 </body></html>""".encode(),
         recipients={"to": ["ada@example.com"]},
     )
