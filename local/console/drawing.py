@@ -22,6 +22,8 @@ _HEADERS = (
     # None at all would hide from us that a form is our own.
     ("referrer-policy", "same-origin"),
 )
+# No such schema, table, column, function.
+_STRANGE = {"3F000", "42P01", "42703", "42883"}
 _NO_PAGE = (("content-security-policy", "sandbox; default-src 'none'"),)
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
@@ -43,6 +45,12 @@ def page(name: str, *, status: int = 200, **values: Any) -> Response:
 def unknown(text: str, *, status: int = 404) -> Response:
     """A page that says in words what there is not, or what cannot be."""
     return page("unknown", status=status, text=text)
+
+
+def reason(error: Exception) -> str:
+    """Why a database gave no answer, in words."""
+    is_strange = getattr(error, "sqlstate", None) in _STRANGE
+    return f"its schema is not ours, see the log of migrate ({error})" if is_strange else str(error)
 
 
 def mail(text: str, kind: str) -> Response:

@@ -32,6 +32,7 @@ def show(stack: Stack, reader: figures.Reader, notice: str | None) -> Response:
     return drawing.page(
         "overview",
         notice=notice,
+        is_read=away is None,
         troubles=troubles,
         figures=found,
         looked_at=found.queue.looked_at,
@@ -77,7 +78,7 @@ def _figures(stack: Stack, reader: figures.Reader) -> tuple[figures.Figures, str
     try:
         return reader.read(stack.database_url), None
     except (DatabaseError, UnavailableError) as error:
-        return figures.Figures(figures.Queue(datetime.now(UTC))), str(error)
+        return figures.Figures(figures.Queue(datetime.now(UTC))), drawing.reason(error)
 
 
 def _fault(fault: Fault) -> Mode:

@@ -61,7 +61,8 @@ class Console:
         try:
             answer = known[method](request)
         except (DatabaseError, UnavailableError) as error:
-            return drawing.unknown(f"The database did not answer that: {error}.", status=503)
+            text = f"The database did not answer that: {drawing.reason(error)}."
+            return drawing.unknown(text, status=503)
         return answer if is_page else drawing.as_it_is(answer)
 
     def _pages(self, parts: list[str]) -> Methods | None:

@@ -298,9 +298,11 @@ def test_nothing_in_a_mail_runs_is_fetched_or_leads_away(
 onerror="location = '{there}/onerror'">
 <img src="relative"><picture><source srcset="{there}/picture"></picture>
 <video src="{there}/video" poster="{there}/poster" autoplay></video>
-<audio src="{there}/audio" autoplay></audio><object data="{there}/object"></object><embed src="{there}/embed">
+<audio src="{there}/audio" autoplay></audio>
+<object data="{there}/object"></object><embed src="{there}/embed">
 <iframe src="{there}/frame"></iframe>
-<iframe srcdoc="<script>top.location='{there}/doc'</script>"></iframe><svg><image href="{there}/svg"/><use href="{there}/use#a"/>
+<iframe srcdoc="<script>top.location='{there}/doc'</script>"></iframe>
+<svg><image href="{there}/svg"/><use href="{there}/use#a"/>
 <a href="javascript:location='{there}/js'"><text y="20">x</text></a></svg>
 <table background="{there}/table"></table>
 <form action="{there}/form"><input autofocus onfocus="this.form.submit()">

@@ -209,7 +209,11 @@ def test_the_overview_says_so_where_the_database_has_no_figures(
 ) -> None:
     page = console("/")
     assert page.status == 200
-    assert "The database gave no figures: sqlstate 42703" in page.body.decode()
+    text = page.body.decode()
+    assert "The database gave no figures: its schema is not ours, see the log of migrate" in text
+    assert "sqlstate 42703" in text
+    assert "<dd>?</dd>" in text
+    assert "<dd>0</dd>" not in text
     assert console("/messages").status == 503
 
 
