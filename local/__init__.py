@@ -3,6 +3,7 @@
     __main__                              `python -m local dev | demo | postgres`
     demo  evidence                        the story, and the figures counted from what it left
     stack                                 composes all of the below
+    resources  definitions                what the template declares, made here
     gateway  schedules                    what triggers a function
     console/                              pages to look at all of it, buttons, an API
     functions  runtime                    worker processes under the real runtime client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from datetime import UTC, datetime
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from local.keeper import Keeper
+
+_DEATHS = {"Sandbox.Timedout": "timeout", "Runtime.ExitError": "error"}
+"""The ends of which the function itself can write nothing, and Lambda's status of each."""
 
 
 class Function:
@@ -60,6 +64,7 @@ class Function:
         self.last_ended_at = datetime.now(UTC)
         self.last_result = _readable(result)
         self.last_failure = _failure(result)
+        self._report(result)
         return result
 
     def kill(self) -> list[int]:
@@ -92,6 +97,20 @@ class Function:
         for worker in workers:
             worker.kill()
         self._log.close()
+
+    def _report(self, result: Result) -> None:
+        """Write that a worker died, as Lambda's own line does: the dead one wrote nothing."""
+        status = _DEATHS.get(self.last_failure or "")
+        if status is None:
+            return
+        request_id = re.search(r"RequestId: ([\w-]+)", str(result.value.get("errorMessage")))
+        record = {"status": status, "errorType": self.last_failure}
+        if request_id:
+            record["requestId"] = request_id[1]
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"time": now, "type": "platform.report", "record": record}
+        with contextlib.suppress(ValueError):  # closed meanwhile
+            self._log.write(json.dumps(line).encode() + b"\n")
 
     def _take(self, patience: float) -> Worker:
         deadline = time.monotonic() + (0 if self.definition.reserved else patience)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from email.message import EmailMessage
+    from collections.abc import Callable, Sequence
+    from email.message import EmailMessage, MIMEPart
 
+T = TypeVar("T")
 
 KEPT_BYTES = 1024 * 1024
 """The bytes of a larger mail are not kept: a hundred of them would fill the machine."""
+
+LONGEST_PARSED = 8_192
+"""The characters of a header that is still parsed."""
 
 
 class Inbox:
@@ -78,34 +82,64 @@ class Inbox:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
+    """The parts of a mail; of one that cannot be read whatever can be."""
     message: EmailMessage = message_from_bytes(content, policy=policy.default)
+    headers = [[name, _value(name, text)] for name, text in message.raw_items()]
+    first = {name.lower(): value for name, value in reversed(headers)}
+    none: list[dict[str, Any]] = []
     return {
         "provider_message_id": None,
-        "message_id": _header(message, "X-Postlease-Id"),
-        "from": _header(message, "From"),
+        "message_id": first.get("x-postlease-id"),
+        "from": first.get("from"),
         "to": [],
         "cc": [],
         "bcc": [],
-        "subject": _header(message, "Subject"),
-        "text": _body(message, "plain"),
-        "html": _body(message, "html"),
-        "headers": [[name, str(value)] for name, value in message.items()],
-        "attachments": [
-            {
-                "filename": part.get_filename(),
-                "content_type": part.get_content_type(),
-                "content_id": part["Content-ID"] and str(part["Content-ID"]).strip("<>"),
-                "size": len(part.get_payload(decode=True) or b""),
-            }
-            for part in message.walk()
-            if part.get_content_disposition() is not None
-        ],
+        "subject": first.get("subject"),
+        "text": _read(lambda: _body(message, "plain"), None),
+        "html": _read(lambda: _body(message, "html"), None),
+        "headers": headers,
+        "attachments": _read(lambda: _attachments(message), none),
     }
 
 
-def _header(message: EmailMessage, name: str) -> str | None:
-    value = message[name]
-    return None if value is None else str(value)
+def _read(read: Callable[[], T], otherwise: T) -> T:
+    """What read finds, or otherwise: the parser raises what it likes over a malformed mail."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001  a mail that was accepted is in the inbox, whatever it holds
+        return otherwise
+
+
+def _value(name: str, text: Any) -> str:
+    """A header as it is read, or as it stands: where it is malformed, or long enough to keep the
+    parser busy for half a minute.
+    """
+    unfolded = "".join(str(text).splitlines())
+    as_it_stands = unfolded.encode(errors="surrogateescape").decode(errors="replace")
+    if len(as_it_stands) > LONGEST_PARSED:
+        return as_it_stands
+    return _read(lambda: str(policy.default.header_fetch_parse(name, text)), as_it_stands)
+
+
+def _attachments(message: EmailMessage) -> list[dict[str, Any]]:
+    return [
+        {
+            "filename": part.get_filename(),
+            "content_type": part.get_content_type(),
+            "content_id": part["Content-ID"] and str(part["Content-ID"]).strip("<>"),
+            "size": len(_payload(part)),
+        }
+        for part in message.walk()
+        if part.get_content_disposition() is not None
+    ]
+
+
+def _payload(part: MIMEPart) -> bytes:
+    """What a part holds; of a mail in a mail, that mail."""
+    if part.get_content_type() == "message/rfc822" and part.is_multipart():
+        return bytes(part.get_content())
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
 
 
 def _body(message: EmailMessage, kind: str) -> str | None:
@@ -114,7 +148,6 @@ def _body(message: EmailMessage, kind: str) -> str | None:
         return None
     try:
         text = str(part.get_content())
-    except LookupError:  # a charset that Python does not know: show what can be shown
-        payload = part.get_payload(decode=True)
-        text = payload.decode("latin-1") if isinstance(payload, bytes) else ""
+    except (LookupError, ValueError):  # a charset that Python does not know, or that is none
+        text = _payload(part).decode("latin-1")
     return text.replace("\r\n", "\n")

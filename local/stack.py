@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import secrets
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from local import postgres
-from local.aws import Aws, generated_secret, queue_arn
+from local import postgres, resources
+from local.aws import Aws
 from local.console import PREFIX, Console
+from local.definitions import Definitions
 from local.events import http_event, queue_event, schedule_event
 from local.functions import Function
 from local.gateway import Gateway
@@ -30,9 +30,7 @@ from local.keeper import Keeper
 from local.provider import Events, Fault, Provider
 from local.queues import Poller
 from local.rules import targets
-from local.runtime import FunctionDefinition, Result
 from local.schedules import Scheduler
-from local.template import Template, TemplateFunction
 from local.web import LOOPBACK, Front, Request, Response
 
 if TYPE_CHECKING:
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 
     from local.built import Built
     from local.provider import Mode
+    from local.runtime import Result
     from local.sendemail import SendEmail
     from local.ses_events import EventKind
 
@@ -47,9 +46,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SENDER = "no-reply@postlease.example"
 MIGRATE = "migrate"
 
-_CONCURRENCY = 8
-_LEAST_HTTP, _LEAST_SCHEDULED = 4, 2
-_APPLICATION_ROLE = "postlease_application"
 _COUNT_BY_STATUS = """-- console.count_by_status
     SELECT status, count(*) FROM postlease.email_messages GROUP BY status ORDER BY status"""
 _SERVER_LOCK = 7_652_041
@@ -228,11 +224,25 @@ class Stack:
         owner = self._start_database(started)
         self.provider = Provider(forward=self._forward, publish=self._publish)
         started.callback(self.provider.close)
-        self.template = self._prepare_aws(owner)
+        self.template, self._queue_urls = resources.make(
+            self.aws,
+            self._template_path,
+            self._parameters(owner),
+            password=postgres.application_password(self.database_url),
+            senders={SENDER, *self._settings.get("ALLOWED_SENDERS", "").split(",")},
+        )
         self._ses = self.aws.client("sesv2")
         self._sqs = self.aws.client("sqs")
+        surroundings = {
+            "AWS_ENDPOINT_URL": self.aws.endpoint_url,
+            "AWS_ENDPOINT_URL_SESV2": self.provider.url,
+            **self._settings,
+        }
+        define = Definitions(self.template, self._built, self._folder, surroundings, self._timeouts)
         for function in self.template.functions:
-            self.functions[function.name] = self._function(function)
+            log = self.log_folder / f"{function.name}.log"
+            made = Function(define.of(function), keeper=self._keeper, log=log)
+            self.functions[function.name] = made
             started.callback(self.functions[function.name].close)
         self._migrate()
         self._console = Console(self)
@@ -278,8 +288,8 @@ class Stack:
             "sslmode": str(login.get("sslmode") or "prefer"),
         }
 
-    def _prepare_aws(self, owner: dict[str, str]) -> Template:
-        """Make what the template declares and the functions need; return it with local names."""
+    def _parameters(self, owner: dict[str, str]) -> dict[str, str]:
+        """What the template is told; owner is the database's login."""
         parameters = {
             "Stage": "local",
             "FromAddress": SENDER,
@@ -294,87 +304,7 @@ class Stack:
         }
         if self._built is not None:
             parameters["Architecture"] = self._built.processor
-        plain = Template(self._template_path, parameters=parameters)
-        names = {}
-        for logical_id, properties in plain.of_type("AWS::SecretsManager::Secret").items():
-            value = generated_secret(properties)
-            if f'"{_APPLICATION_ROLE}"' in value:
-                value = json.dumps(
-                    json.loads(value)
-                    | {"password": postgres.application_password(self.database_url)}
-                )
-            names[logical_id] = self.aws.create_secret(logical_id, value)
-        for logical_id in plain.of_type("AWS::S3::Bucket"):
-            names[logical_id] = f"postlease-{logical_id.lower()}"
-            self.aws.create_bucket(names[logical_id])
-        # Whatever is listed is taken as verified; a malformed one stops the first function.
-        listed = self._settings.get("ALLOWED_SENDERS", "").split(",")
-        for sender in {SENDER, *map(str.strip, listed)} - {""}:
-            self.aws.verify_sender(sender)
-        for logical_id, properties in plain.of_type("AWS::SES::ConfigurationSet").items():
-            names[logical_id] = str(properties["Name"])
-            self.aws.create_configuration_set(names[logical_id])
-        for logical_id, properties in plain.of_type("AWS::SQS::Queue").items():
-            arn = names[f"{logical_id}.Arn"] = queue_arn(logical_id)
-            names[logical_id] = self.aws.create_queue(logical_id, properties)
-            self._queue_urls[arn] = names[logical_id]
-        names |= {f"{function.logical_id}.Arn": function.name for function in plain.functions}
-        template = Template(self._template_path, parameters=parameters, names=names)
-        for logical_id, properties in template.of_type("AWS::SQS::Queue").items():
-            if "RedrivePolicy" in properties:
-                self.aws.redrive(names[logical_id], properties["RedrivePolicy"])
-        return template
-
-    def _function(self, function: TemplateFunction) -> Function:
-        triggers = [route.function for route in self.template.routes]
-        least = _LEAST_HTTP if function.name in triggers else _LEAST_SCHEDULED
-        logging = {
-            "AWS_LAMBDA_LOG_FORMAT": function.log_format,
-            "AWS_LAMBDA_LOG_LEVEL": function.log_level,
-        }
-        built = self._built
-        definition = FunctionDefinition(
-            name=function.name,
-            root=built.function(function.logical_id) if built else function.folder,
-            handler=function.handler,
-            search_path=tuple(self._layers(function)),
-            environment={
-                **{name: value for name, value in logging.items() if value is not None},
-                **function.environment,
-                **(built.environment if built else {}),
-                "AWS_ENDPOINT_URL": self.aws.endpoint_url,
-                "AWS_ENDPOINT_URL_SESV2": self.provider.url,
-                **self._settings,
-            },
-            timeout=self._timeouts.get(function.name, function.timeout),
-            memory=function.memory,
-            concurrency=max(function.reserved or _CONCURRENCY, least),
-            reserved=function.reserved is not None,
-            python=built.python if built else Path(sys.executable),
-        )
-        log = self.log_folder / f"{function.name}.log"
-        return Function(definition, keeper=self._keeper, log=log)
-
-    def _layers(self, function: TemplateFunction) -> list[Path]:
-        """The folders that stand for the function's layers.
-
-        The dependency layer is the environment that this process runs in; sql/ shows under the name
-        that its layer gives it.
-        """
-        if self._built is not None:
-            return [self._built.layer(logical_id) for logical_id in function.layers]
-        folders = []
-        for logical_id in function.layers:
-            folder = self.template.layer_folder(logical_id).resolve()
-            if folder.name == "python":
-                folders.append(folder)
-            elif folder.name == "sql":
-                layer = self._folder / "sql-layer"
-                if not layer.exists():
-                    layer.mkdir()
-                    (layer / "postlease_sql").symlink_to(folder, target_is_directory=True)
-                folders.append(layer)
-        return folders
+        return parameters
 
     def _migrate(self) -> None:
         if MIGRATE not in self.functions:

@@ -94,6 +94,15 @@ def _path(message_id: str, verb: str) -> str:
     return f"/v1/messages/{message_id}/{verb}"
 
 
+def _nothing(shell: Shell) -> int:
+    """Tell of a list that turned out empty."""
+    if shell.as_json:
+        printing.document({"messages": [], "left": []})
+    else:
+        click.echo("No ids on standard input; nothing was to be done.", err=True)
+    return 0
+
+
 def _each(
     shell: Shell,
     verb: str,
@@ -102,9 +111,11 @@ def _each(
     act: _Act,
 ) -> int:
     """Act on each message; the first failure's status, or 0. One refusal stops no other message."""
+    if not typed:
+        raise click.UsageError("name at least one message by its id")
     found = asking.ids(typed)
     if not found:
-        raise click.UsageError("name at least one message by its id")
+        return _nothing(shell)
     api = shell.api()
     if len(found) > 1:
         asking.confirm(f"{verb} {len(found)} messages?", yes=yes)

@@ -30,10 +30,18 @@ def parse_events(body: bytes) -> Events:
     return Events(tuple(kinds), _times(ses), _seconds(ses, "delay"))
 
 
+def document(body: bytes) -> Any:
+    """The JSON in a body; ValueError where there is none, or one too deep to be read."""
+    try:
+        return json.loads(body)
+    except RecursionError:
+        raise ValueError("the body is too deep") from None
+
+
 def _wish(body: bytes, form: str, fields: set[str]) -> dict[str, Any]:
     wish = None
     with contextlib.suppress(ValueError):
-        wish = json.loads(body)
+        wish = document(body)
     ses = wish.get("ses") if isinstance(wish, dict) else None
     if not (isinstance(wish, dict) and isinstance(ses, dict)):
         raise ValueError(f"the body must be {form}")  # noqa: TRY004  one error

@@ -22,6 +22,9 @@ _HEADERS = (
     # None at all would hide from us that a form is our own.
     ("referrer-policy", "same-origin"),
 )
+# No such schema, table, column, function.
+_STRANGE = {"3F000", "42P01", "42703", "42883"}
+_NO_PAGE = (("content-security-policy", "sandbox; default-src 'none'"),)
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
     "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -44,6 +47,12 @@ def unknown(text: str, *, status: int = 404) -> Response:
     return page("unknown", status=status, text=text)
 
 
+def reason(error: Exception) -> str:
+    """Why a database gave no answer, in words."""
+    is_strange = getattr(error, "sqlstate", None) in _STRANGE
+    return f"its schema is not ours, see the log of migrate ({error})" if is_strange else str(error)
+
+
 def mail(text: str, kind: str) -> Response:
     """A mail's HTML, or its text, in a sandbox of its own: nothing in it is run or fetched."""
     return respond(200, text, f"text/{kind}; charset=utf-8", MAIL_POLICY)
@@ -61,6 +70,11 @@ def respond(status: int, text: str, content_type: str, policy: str) -> Response:
     """text as an answer that is not kept and does nothing but what policy lets it."""
     headers = (("content-type", content_type), ("content-security-policy", policy), *_HEADERS)
     return Response(status, text.encode(errors="replace"), headers)
+
+
+def as_it_is(answer: Response) -> Response:
+    """An answer for programs, of which no browser makes a page, and that none keeps."""
+    return Response(answer.status, answer.body, (*answer.headers, *_HEADERS, *_NO_PAGE))
 
 
 def elsewhere(address: str) -> Response:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from local.console.bodies import parse_events, parse_fault
+from local.console.bodies import document, parse_events, parse_fault
 from local.runtime import ThrottledError
 from local.web import Request, Response, json_response, message_response
 
@@ -45,7 +44,7 @@ class Interface:
         if name not in self._stack.functions:
             return problem(404, "no such function")
         try:
-            event = json.loads(request.body or b"null")
+            event = document(request.body or b"null")
         except ValueError:
             return problem(400, "the body is not JSON")
         try:

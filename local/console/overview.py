@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 _LONGEST_RESULT = 300
 
 
-def show(stack: Stack, notice: str | None) -> Response:
-    """The page as of now; notice says what a button did."""
-    found, away = _figures(stack)
+def show(stack: Stack, reader: figures.Reader, notice: str | None) -> Response:
+    """The page with what reader reads; notice says what a button did."""
+    found, away = _figures(stack, reader)
     troubles = health.troubles(found, runs(stack), stack.provider.fault)
     if away:
         troubles.insert(0, f"The database gave no figures: {away}.")
     return drawing.page(
         "overview",
         notice=notice,
+        is_read=away is None,
         troubles=troubles,
         figures=found,
-        looked_at=datetime.now(UTC),
+        looked_at=found.queue.looked_at,
         throughput=charts.stacked([(one.sent, one.failed) for one in found.minutes]),
         latency=charts.lines(
             [[one.p50 for one in found.minutes], [one.p95 for one in found.minutes]], unit=" s"
@@ -72,12 +73,12 @@ def runs(stack: Stack) -> list[health.Run]:
     ]
 
 
-def _figures(stack: Stack) -> tuple[figures.Figures, str | None]:
+def _figures(stack: Stack, reader: figures.Reader) -> tuple[figures.Figures, str | None]:
     """The figures, or empty ones and why there are none."""
     try:
-        return figures.read(stack.database_url), None
+        return reader.read(stack.database_url), None
     except (DatabaseError, UnavailableError) as error:
-        return figures.Figures(figures.Queue(datetime.now(UTC))), str(error)
+        return figures.Figures(figures.Queue(datetime.now(UTC))), drawing.reason(error)
 
 
 def _fault(fault: Fault) -> Mode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from local.console import actions, drawing, overview
+from local.console import actions, drawing, figures, overview
 from local.console.interface import Interface, problem
 from local.console.mails import Mails
 from local.console.messages import Messages
@@ -39,7 +39,10 @@ class Console:
         self._actions = actions.Actions(stack)
         self._samples = Samples(stack)
         self._mails = Mails(inbox)
-        self._messages = Messages(lambda: stack.database_url, inbox, self._samples.names)
+        self._reader = figures.Reader()
+        self._messages = Messages(
+            lambda: figures.patient(stack.database_url), inbox, self._samples.names
+        )
 
     def respond(self, request: Request) -> Response:
         """The answer to one request."""
@@ -56,9 +59,11 @@ class Console:
             answer = problem(405, "wrong method")
             return Response(405, answer.body, (*answer.headers, ("allow", ", ".join(known))))
         try:
-            return known[method](request)
+            answer = known[method](request)
         except (DatabaseError, UnavailableError) as error:
-            return drawing.unknown(f"The database did not answer that: {error}.", status=503)
+            text = f"The database did not answer that: {drawing.reason(error)}."
+            return drawing.unknown(text, status=503)
+        return answer if is_page else drawing.as_it_is(answer)
 
     def _pages(self, parts: list[str]) -> Methods | None:
         """What there is for people."""
@@ -122,14 +127,13 @@ class Console:
 
     def _overview(self, request: Request) -> Response:
         [done] = parse_qs(request.query).get("done", [None])[:1]
-        return overview.show(self._stack, actions.said(self._stack, done))
+        return overview.show(self._stack, self._reader, actions.said(self._stack, done))
 
 
 def _is_our_own(request: Request) -> bool:
-    host = urlsplit(f"//{request.header('host') or ''}")
-    origin = request.header("origin")
     try:
-        name = host.hostname
-    except ValueError:
+        host = urlsplit(f"//{request.header('host') or ''}")
+        origin = urlsplit(request.header("origin") or f"//{host.netloc}")
+    except ValueError:  # no address at all
         return False
-    return name in _OWN_NAMES and (origin is None or urlsplit(origin).netloc == host.netloc)
+    return host.hostname in _OWN_NAMES and origin.netloc == host.netloc

@@ -12,6 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from local.stack import ROOT
+from local.web import Front, Request, Response
 from postlease.model import event_id
 from tests import arrange
 
@@ -180,6 +181,43 @@ def test_a_page_is_kept_fresh_but_not_under_somebody_s_hands(
     product.stack.invoke("sweep")
 
 
+def test_what_somebody_marks_or_types_stays_while_the_page_is_kept_fresh(
+    product: Product, retried: str, owner: Connection, browser: Browser
+) -> None:
+    look = "look().then(arguments[arguments.length - 1])"
+    browser.open(f"{product.url}/_local/messages")
+    browser.find("#event-id").send_keys("evt_")
+    browser.driver.execute_script(
+        "getSelection().selectAllChildren(document.querySelector('tbody th'))"
+    )
+    newest = browser.driver.execute_script("return String(getSelection())")
+    [message_id] = arrange.enqueue(owner)
+    browser.driver.execute_async_script(look)
+    assert browser.driver.execute_script("return String(getSelection())") == newest
+    assert event_id(message_id) not in browser.find("tbody").text
+    browser.driver.execute_script("getSelection().removeAllRanges()")
+    browser.driver.execute_async_script(look)
+    assert event_id(message_id) in browser.find("tbody").text
+    assert browser.find("#event-id").get_attribute("value") == "evt_"
+    product.stack.invoke("sweep")
+
+
+def test_axe_finds_nothing_on_an_open_list_an_empty_page_or_an_error(
+    product: Product, retried: str, browser: Browser
+) -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    paths = ("", "templates/receipt/en", "messages?reason=worker_lost", "messages?status=x")
+    for path in paths:
+        browser.open(f"{product.url}/_local/{path}")
+        opening = "for (const one of document.querySelectorAll('details')) one.open = true"
+        browser.driver.execute_script(opening)
+        for scheme in ("light", "dark"):
+            browser.paint(scheme)
+            if faults := browser.accessibility_faults():
+                found[path, scheme] = faults
+    assert found == {}
+
+
 def test_what_is_wrong_is_read_aloud_and_a_chart_has_words(
     product: Product, retried: str, browser: Browser
 ) -> None:
@@ -199,7 +237,7 @@ def test_what_is_wrong_is_read_aloud_and_a_chart_has_words(
 
 
 def test_a_mail_s_own_page_runs_no_script_of_the_mail_and_opens_nothing_above_itself(
-    product: Product, browser: Browser
+    product: Product, retried: str, browser: Browser
 ) -> None:
     product.stack.provider.inbox.add(
         provider_message_id="hostile",
@@ -218,6 +256,71 @@ def test_a_mail_s_own_page_runs_no_script_of_the_mail_and_opens_nothing_above_it
     assert browser.driver.title.startswith("hostile")
     assert len(product.stack.inbox()) > 1
     assert [url for _, url in browser.requests() if "evil" in url] == []
+
+
+@pytest.fixture
+def listening() -> Iterator[tuple[str, list[str]]]:
+    """A place that this machine reaches, and what is asked of it."""
+    asked: list[str] = []
+
+    def note(request: Request) -> Response:
+        asked.append(request.target)
+        return Response(
+            200,
+            b"<link rel=icon href=data:,><title>reached</title>",
+            (("content-type", "text/html"),),
+        )
+
+    front = Front(note)
+    yield f"http://{front.address}", asked
+    front.close()
+
+
+@pytest.mark.parametrize("path", ["/_local/inbox/{}", "/_local/inbox/{}/html"])
+def test_nothing_in_a_mail_runs_is_fetched_or_leads_away(
+    product: Product, browser: Browser, listening: tuple[str, list[str]], path: str
+) -> None:
+    there, asked = listening
+    product.stack.provider.inbox.add(
+        provider_message_id="worst",
+        content=f"""Subject: worst\nContent-Type: text/html\n
+<html><head><base href="{there}/base/" target="_top">
+<meta http-equiv="refresh" content="0;url={there}/refresh">
+<link rel="stylesheet" href="{there}/style">
+<link rel="preload" as="image" href="{there}/preload">
+<link rel="prefetch" href="{there}/prefetch"><link rel="icon" href="{there}/icon">
+<style>@import "{there}/import"; body {{ background: url({there}/ground) }}
+@font-face {{ font-family: f; src: url({there}/font) }} h1 {{ font-family: f }}</style></head>
+<body onload="location = '{there}/onload'"><h1>Hello</h1>
+<script>fetch('{there}/script'); top.location = '{there}/top'</script>
+<script src="{there}/source"></script>
+<img src="{there}/image" srcset="{there}/set 2x"
+onerror="location = '{there}/onerror'">
+<img src="relative"><picture><source srcset="{there}/picture"></picture>
+<video src="{there}/video" poster="{there}/poster" autoplay></video>
+<audio src="{there}/audio" autoplay></audio>
+<object data="{there}/object"></object><embed src="{there}/embed">
+<iframe src="{there}/frame"></iframe>
+<iframe srcdoc="<script>top.location='{there}/doc'</script>"></iframe>
+<svg><image href="{there}/svg"/><use href="{there}/use#a"/>
+<a href="javascript:location='{there}/js'"><text y="20">x</text></a></svg>
+<table background="{there}/table"></table>
+<form action="{there}/form"><input autofocus onfocus="this.form.submit()">
+<button>Press</button></form>
+</body></html>""".encode(),
+        recipients={"to": ["ada@example.com"]},
+    )
+    url = product.url + path.format("worst")
+    browser.open(url)
+    if frames := browser.driver.find_elements(By.CSS_SELECTOR, "iframe[sandbox]"):
+        browser.driver.switch_to.frame(frames[0])
+    assert browser.heading() == "Hello"
+    browser.click("button")
+    browser.driver.switch_to.default_content()
+    assert browser.driver.current_url == url
+    browser.open(f"{there}/last")
+    assert browser.driver.title == "reached"
+    assert asked == ["/last"]
 
 
 @pytest.mark.parametrize(

@@ -307,3 +307,13 @@ def test_a_database_that_is_away_is_told_and_the_rest_still_works(
     assert "The database gave no figures: the database server has no such database" in told
     assert "no such database" in text_of(look("/messages", 503))
     look("/inbox")
+
+
+def test_a_table_that_is_locked_keeps_no_page_waiting(
+    swept_by_hand: Stack, emptied: Connection, look: Look
+) -> None:
+    with emptied.transaction():
+        emptied.execute("LOCK TABLE postlease.email_messages IN ACCESS EXCLUSIVE MODE")
+        assert "The database gave no figures: the database is busy" in text_of(look("/"))
+        assert "the database is busy" in text_of(look("/messages", 503))
+        assert "the database is busy" in text_of(look(f"/messages/{UNKNOWN}", 503))

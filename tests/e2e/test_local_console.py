@@ -209,7 +209,11 @@ def test_the_overview_says_so_where_the_database_has_no_figures(
 ) -> None:
     page = console("/")
     assert page.status == 200
-    assert "The database gave no figures: sqlstate 42703" in page.body.decode()
+    text = page.body.decode()
+    assert "The database gave no figures: its schema is not ours, see the log of migrate" in text
+    assert "sqlstate 42703" in text
+    assert "<dd>?</dd>" in text
+    assert "<dd>0</dd>" not in text
     assert console("/messages").status == 503
 
 
@@ -286,7 +290,18 @@ def test_another_sites_page_gets_nothing(console: Callable[..., Any]) -> None:
     assert console("/api/inbox", Origin="https://evil.example").status == 403
     assert console("/api/inbox", Host="evil.example").status == 403
     assert console("/api/invoke/web", "POST", {}, Origin="null").status == 403
-    assert console("/api/inbox", Host="localhost").status == 200
+    for malformed in ("[::1", "", "localhost.evil.example"):
+        assert console("/api/inbox", Host=malformed).status == 403
+    assert console("/api/inbox", Origin="http://[").status == 403
+    answer = console("/api/inbox", Host="localhost")
+    assert answer.status == 200
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"].startswith("sandbox;")
+
+
+def test_a_body_too_deep_to_be_read_is_a_400(console: Callable[..., Any]) -> None:
+    assert console("/api/faults", "PUT", b"[" * 100_000).status == 400
+    assert console("/api/invoke/web", "POST", b"[" * 100_000).status == 400
 
 
 def test_everything_else_goes_to_the_functions(stack: Stack, console: Callable[..., Any]) -> None:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local.binaries import find_binaries
-from postlease import outbox
+from postlease import gate, outbox
 from postlease.database import connect
 from postlease.model import event_id
 from tests import arrange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from uuid import UUID
 
     from local.stack import Stack
@@ -113,9 +113,10 @@ def mailed(stack: Stack) -> Counter[str]:
     return Counter(mail["message_id"] for mail in stack.inbox())
 
 
-def states(owner: Connection, ids: list[UUID]) -> set[tuple[str, str | None]]:
+def states(owner: Connection, ids: Collection[UUID]) -> set[tuple[str, str | None]]:
     rows = owner.execute(
-        "SELECT status, failure_reason FROM postlease.email_messages WHERE id = ANY (%s)", [ids]
+        "SELECT status, failure_reason FROM postlease.email_messages WHERE id = ANY (%s)",
+        [list(ids)],
     )
     return {(row["status"], row["failure_reason"]) for row in rows}
 
@@ -133,13 +134,17 @@ def test_a_restored_backup_sends_nothing_twice_and_once_what_had_not_left(
     cancelled_since = arrange.enqueue(emptied)
     had_not_left = arrange.enqueue(emptied, 2)
     of_later = arrange.enqueue(emptied)
-    arrange.age(emptied, of_later[0], -timedelta(hours=1), "available_at")
+    replaced_since = arrange.enqueue(emptied, cancel_scope="cart 7")
+    taken_back_since = arrange.enqueue(emptied)
+    for one in (*of_later, *replaced_since, *taken_back_since):
+        arrange.age(emptied, one, -timedelta(hours=1), "available_at")
     desk.run('pg_dump -Fc -n postlease -f postlease.dump "$RESTORED_URL"')
 
     for one in had_not_left:
         arrange.age(emptied, one, -timedelta(hours=1), "available_at")
-    outbox.cancel(emptied, cancelled_since[0])
-    lost = arrange.enqueue(emptied)
+    for one in (*cancelled_since, *taken_back_since):
+        outbox.cancel(emptied, one)
+    lost = arrange.enqueue(emptied, cancel_scope="cart 7")
     desk.sweep(emptied)
     desk.run('pg_dump -Fc -n postlease -f lost.dump "$RESTORED_URL"')
     desk.ask(ROLES, RESTORED_URL=old_url)
@@ -164,6 +169,7 @@ def test_a_restored_backup_sends_nothing_twice_and_once_what_had_not_left(
 
     assert states(emptied, sent_since) == {("sent", None)}
     assert states(emptied, had_not_left) == states(emptied, of_later) == {("pending", None)}
+    assert states(emptied, [*replaced_since, *taken_back_since]) == {("failed", "cancelled")}
     assert states(emptied, unanswered) == {("failed", "outcome_unknown")}
     assert states(emptied, cancelled_since) == {("failed", "outcome_unknown")}
     assert states(emptied, [refused_before]) == {("failed", "cancelled")}
@@ -173,3 +179,64 @@ def test_a_restored_backup_sends_nothing_twice_and_once_what_had_not_left(
     assert mailed(swept_by_hand) == before | Counter(leaves_now)
     assert set(mailed(swept_by_hand).values()) == {1}
     assert event_id(of_later[0]) not in mailed(swept_by_hand)
+
+
+def test_a_restore_in_which_nothing_was_held_and_one_of_every_state_lose_and_double_nothing(
+    desk: Desk, swept_by_hand: Stack, emptied: Connection, old_url: str
+) -> None:
+    """First with an empty outbox, then with workers in the middle of it all."""
+    (_, roles), (_, restore), (_, hold), *following, _ = HERE
+
+    def lose_and_restore() -> None:
+        desk.run('pg_dump -Fc -n postlease -f lost.dump "$RESTORED_URL"')
+        with connect(old_url) as old:
+            old.execute("DROP SCHEMA IF EXISTS postlease CASCADE")
+        desk.ask(roles, RESTORED_URL=old_url)
+        desk.run(restore.replace("postlease.dump", "lost.dump"), RESTORED_URL=old_url)
+        emptied.execute("DROP SCHEMA postlease CASCADE")
+        desk.ask(roles)
+        desk.run(restore)
+        desk.ask(hold)
+        for _, block in following:
+            desk.run(block)
+
+    dump = 'pg_dump -Fc -n postlease -f postlease.dump "$RESTORED_URL"'
+    desk.run(dump)
+    lose_and_restore()
+    assert arrange.statuses(emptied) == {}
+    gate.release(emptied, "ses", by="somebody", because="a test")
+
+    claimed, called, over = arrange.enqueue(emptied, 3)
+    suspect = arrange.enqueue(emptied)
+    tried_often = arrange.enqueue(emptied)
+    link, _ = arrange.auth_message(emptied)
+    late = arrange.enqueue(emptied)
+    keyed = arrange.enqueue(emptied, idempotency_key="order 7")
+    arrange.claim(emptied, 3)
+    arrange.age(emptied, over, timedelta(minutes=5), "claimed_at", "lease_expires_at")
+    emptied.execute(
+        "UPDATE postlease.email_messages SET dispatched_at = now(), provider = 'ses' WHERE id = %s",
+        [called],
+    )
+    emptied.execute(
+        "UPDATE postlease.email_messages SET reaped_count = 2 WHERE id = %s", [suspect[0]]
+    )
+    emptied.execute(
+        "UPDATE postlease.email_messages SET attempt_count = 30 WHERE id = %s", [tried_often[0]]
+    )
+    emptied.execute(
+        "UPDATE postlease.email_messages SET expires_at = now() WHERE id = %s", [late[0]]
+    )
+    desk.run(dump)
+    everything = {claimed, called, over, *suspect, *tried_often, *late, *keyed}
+    desk.sweep(emptied)
+    before = mailed(swept_by_hand)
+    lose_and_restore()
+    assert arrange.enqueue(emptied, idempotency_key="order 7") == keyed
+    gate.release(emptied, "ses", by="somebody", because="a test")
+    desk.sweep(emptied)
+    # Whoever held that one was stopped before the call.
+    assert mailed(swept_by_hand) == before | Counter([event_id(claimed)])
+    assert set(mailed(swept_by_hand).values()) == {1}
+    assert states(emptied, [link]) == {("pending", None)}, "its token's key is not there"
+    assert states(emptied, everything) == {("sent", None), ("failed", "outcome_unknown")}

@@ -60,7 +60,7 @@ ALARMS: dict[str, tuple[Watched, str]] = {
     "OldestDueAlarm": (_ours("OldestDueSeconds"), "Maximum in 60 s > 300, 3 of 3"),
     "OldPendingAlarm": (_ours("OldPending"), "Maximum in 3600 s > 0, 1 of 26"),
     "GatePausedAlarm": (_ours("GatePaused"), "Maximum in 60 s > 0, 2 of 2"),
-    "FailureRateAlarm": (_ours("AttemptFailed"), "Average in 60 s > 0.2, 2 of 5"),
+    "FailureRateAlarm": (_ours("AttemptFailed"), "Average in 60 s > 0.2, 5 of 10"),
     "UnknownOutcomesAlarm": (_ours("UnknownNow"), "Maximum in 60 s > 0, 2 of 5"),
     "WorkersLostAlarm": (_ours("WorkerLost"), "Sum in 300 s >= 1, 1 of 1"),
     "BounceRateAlarm": (_ours("HardBounced"), "Average in 3600 s > 0.04, 3 of 24"),

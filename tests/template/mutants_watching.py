@@ -53,9 +53,16 @@ MUTANTS = (
     Mutant(
         "a rate that is none",
         guards_watching.alarms,
-        "FailureRateAlarm rings at: Sum in 60 s > 0.2, 2 of 5",
+        "FailureRateAlarm rings at: Sum in 60 s > 0.2, 5 of 10",
         of("FailureRateAlarm", "Statistic"),
         "Sum",
+    ),
+    Mutant(
+        "a rate of one mail or two",
+        guards_watching.alarms,
+        "FailureRateAlarm rings at: Average in 60 s > 0.2, 2 of 10",
+        of("FailureRateAlarm", "DatapointsToAlarm"),
+        2,
     ),
     Mutant(
         "an alarm that tells nobody",

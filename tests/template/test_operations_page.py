@@ -11,6 +11,7 @@ import pytest
 
 from ops.cli import cli
 from postlease import gate, outbox
+from postlease.backoff import STEPS
 from postlease.model import Settlement
 from tests import arrange
 from tests.metrics import EMITTED, NAMES
@@ -70,6 +71,12 @@ def test_every_command_of_the_page_is_one_that_ops_has(command: str) -> None:
     if group.name in {"show", "cancel", "resolve"} and "EVENT_ID" not in words:
         words.append("evt_01M8NTQV04EGWRZR5KD2V4E295")
     group.make_context(group.name, words)
+
+
+def test_no_command_of_the_page_has_a_comment_which_zsh_would_take_for_words() -> None:
+    """Pasted into zsh, `sleep 600  # why` does not wait at all."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert [line for line in "".join(blocks).splitlines() if re.search(r"(^|\s)#", line)] == []
 
 
 @pytest.fixture
@@ -134,6 +141,7 @@ def test_the_page_s_figures_of_the_stack_are_the_template_s(deployed: Deployment
     assert value("FeedbackQueue", "MessageRetentionPeriod") == 4 * day
     assert "wait in their queue for four days" in text
     assert f"takes up to {value('SweepFunction', 'Timeout')} seconds" in text
+    assert f"its own next try, at most {STEPS[0].total_seconds() * 1.5:.0f} seconds" in text
     reserved = {
         name: deployed.functions()[f"{name.title()}Function"]["ReservedConcurrentExecutions"]
         for name in ("sweep", "reaper", "retention")

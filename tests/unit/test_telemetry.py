@@ -69,6 +69,24 @@ def test_metrics_are_written_whatever_level_is_asked_for(asked: str, named: str 
         assert datetime.fromisoformat(line["timestamp"]).tzinfo is not None
 
 
+MANY = """
+import warnings
+
+from postlease import telemetry
+
+warnings.simplefilter("error")  # a flush that finds nothing left warns
+telemetry.emit({"Sent": 350}, milliseconds={"Wait": [1.0] * 100}, samples={"Wrong": [1.0] * 250})
+"""
+
+
+def test_of_many_values_every_line_names_its_level_and_none_is_lost() -> None:
+    """At a hundred the library writes the line by itself, and knows nothing of levels."""
+    lines = [json.loads(line) for line in said(MANY, "WARN").splitlines()]
+    assert {line.get("level") for line in lines} == {"WARN"}
+    assert sum(len(line.get("Wait", ())) for line in lines) == 100
+    assert sum(len(line.get("Wrong", ())) for line in lines) == 250
+
+
 NAMED = """
 from postlease import telemetry
 

@@ -5,11 +5,18 @@ const SECONDS = 3;
 const button = document.getElementById("live");
 const regions = () => document.querySelectorAll("[data-live]");
 
+function isMarked(region) {
+  const selection = getSelection();
+  return !selection.isCollapsed && selection.containsNode(region, true);
+}
+
 function replace(fresh) {
   for (const old of regions()) {
     const found = fresh.querySelector(`[data-live="${old.dataset.live}"]`);
-    // What has the focus, or holds it, stays as it is: nobody is thrown off a button.
-    const isHeld = old.contains(document.activeElement) && old !== document.activeElement;
+    // What has the focus, or holds it, stays as it is: nobody is thrown off a button. So does what
+    // somebody marked, to copy it.
+    const isFocused = old.contains(document.activeElement) && old !== document.activeElement;
+    const isHeld = isFocused || isMarked(old);
     if (found && !isHeld && found.innerHTML !== old.innerHTML) {
       old.innerHTML = found.innerHTML;
     }

@@ -123,10 +123,21 @@ def test_a_provider_that_refuses_every_mail(
 ) -> None:
     """RET-03: and a queue of which every message fails."""
     sweeps.meets("reject")
-    for said in ("OK", "ALARM"):
-        arrange.enqueue(owner, 12)
+    for said in ("OK", "OK", "OK", "OK", "ALARM"):
+        arrange.enqueue(owner, 4)
         watch.pass_minutes(1)
         assert watch.said() == QUIET | {"FailureRateAlarm": said}
+
+
+def test_a_few_mails_that_fail_where_hardly_any_are_sent(
+    watch: Watch, sweeps: Sweeps, owner: Connection
+) -> None:
+    """Each is all that its minute has: nobody is woken for four addresses that do not exist."""
+    sweeps.meets("reject")
+    for _ in range(4):
+        arrange.enqueue(owner)
+        watch.pass_minutes(2)
+        assert watch.said() == QUIET
 
 
 def test_a_provider_that_is_away(watch: Watch, sweeps: Sweeps, owner: Connection) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from email.message import EmailMessage
 
+import pytest
+
 from local.inbox import KEPT_BYTES, Inbox
 
 
@@ -62,3 +64,46 @@ def test_the_newest_come_first_and_a_page_begins_behind_a_mail() -> None:
     assert ids(9, "gone") == ["d", "c", "b", "a"]
     assert len(inbox.of("e")) == 4
     assert inbox.of("f") == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        bytes(range(256)),
+        b"Message-ID: <>\nSubject: kept\n\ntext",
+        b'From: a@[\nCc: "\\\nSubject: kept\n\ntext',
+        b"To: =?utf-8?q??= <\nSubject: kept\n\ntext",
+        *(
+            b"Subject: kept\nContent-Type: text/html; charset=" + charset + b"\n\n<p>\xff"
+            for charset in (b'"a\0b"', b"undefined", b"idna", b"punycode", b"klingon", b"rot13")
+        ),
+    ],
+)
+def test_a_mail_that_cannot_be_read_is_in_the_inbox_with_whatever_can_be(content: bytes) -> None:
+    inbox = Inbox()
+    inbox.add(provider_message_id="a", content=content, recipients={"to": ["ada@example.com"]})
+    [mail] = inbox.mails()
+    assert mail["to"] == ["ada@example.com"]
+    assert mail["subject"] == ("kept" if b"Subject" in content else None)
+    assert "text" in (mail["text"] or "") or "<p>" in (mail["html"] or "") or not mail["subject"]
+
+
+def test_a_header_that_would_keep_the_parser_busy_is_shown_as_it_stands() -> None:
+    inbox = Inbox()
+    words = b"=?utf-8?q?a?= " * 20_000
+    inbox.add(provider_message_id="a", content=b"Subject: " + words + b"\n\nx", recipients={})
+    assert inbox.mails()[0]["subject"].strip() == words.decode().strip()
+
+
+def test_a_mail_in_a_mail_has_its_size() -> None:
+    inbox = Inbox()
+    part = b"--x\nContent-Type: message/rfc822\nContent-Disposition: attachment\n\n"
+    inbox.add(
+        provider_message_id="a",
+        content=b"Content-Type: multipart/mixed; boundary=x\n\n"
+        + part
+        + b"Subject: in\n\nhello\n--x--\n",
+        recipients={},
+    )
+    assert inbox.mails()[0]["attachments"][0]["size"] == len(b"Subject: in\n\nhello")

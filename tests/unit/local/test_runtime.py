@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -77,6 +78,34 @@ def test_a_function_sees_its_event_its_deadline_and_its_identity(
     assert event == {"key": "größer"}
     assert 4_000 < left <= 5_000
     assert (name, arn.rpartition(":")[2]) == ("sample", "sample")
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        (
+            "import os\ndef handler(event, context):\n    os._exit(3)",
+            ("error", "Runtime.ExitError"),
+        ),
+        (WAIT, ("timeout", "Sandbox.Timedout")),
+        ("def handler(event, context):\n    raise ValueError('no')", None),
+    ],
+)
+def test_a_worker_s_death_stands_in_its_log_and_an_exception_is_no_death(
+    make_function: Callable[..., Function],
+    tmp_path: Path,
+    source: str,
+    status: tuple[str, str] | None,
+) -> None:
+    function = make_function(source, timeout=0.5)
+    function.invoke({"started": str(tmp_path / "started"), "go": str(tmp_path / "go")})
+    lines = [
+        json.loads(line)["record"]
+        for line in (tmp_path / "sample.log").read_text().splitlines()
+        if '"platform.report"' in line
+    ]
+    assert [(one["status"], one["errorType"]) for one in lines] == ([status] if status else [])
+    assert all(one["requestId"] for one in lines)
 
 
 def test_an_exception_is_an_error_and_the_worker_lives_on(

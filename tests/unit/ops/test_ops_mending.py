@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,6 +49,18 @@ def somebody(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("ops.asking.is_somebody_there", lambda: True)
     monkeypatch.setattr("click.confirm", confirm)
     return answers
+
+
+@pytest.mark.parametrize(("command", "verb", "body"), VERBS)
+def test_an_empty_list_on_standard_input_is_nothing_to_do(
+    ops: Ops, double: Double, command: tuple[str, ...], verb: str, body: object
+) -> None:
+    del verb, body
+    result = ops(*command, "-", "--yes", stdin="\n")
+    assert (result.status, result.out, double.asked) == (0, "", [])
+    assert "nothing was to be done" in result.err
+    result = ops(*command, "-", "--json", stdin="")
+    assert (result.status, json.loads(result.out)) == (0, {"messages": [], "left": []})
 
 
 @pytest.mark.parametrize(("command", "verb", "body"), VERBS)

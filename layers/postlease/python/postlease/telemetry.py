@@ -104,8 +104,9 @@ logging.getLogger().setLevel(max(logging.getLogger().level, logging.WARNING))
 
 _here = threading.local()
 
-_VALUES_PER_METRIC = 100
-"""The embedded format takes so many values of one metric in one line."""
+_VALUES_PER_METRIC = 99
+"""The embedded format takes a hundred in one line; the hundredth is one that Powertools writes out
+by itself, without the line's level."""
 
 
 def attempt_ended(
