@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from postlease import config
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -128,8 +130,12 @@ def pointers(reply: Reply) -> list[str]:
 
 
 @pytest.fixture
-def api(environment: Callable[..., None], owner: Connection) -> Api:
+def api(
+    environment: Callable[..., None], owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> Api:
     """The messages function over empty tables, started in its environment."""
     from functions.messages import app  # noqa: PLC0415  its import reads the environment
 
+    # Imported once in a process, perhaps by a test with an environment of its own.
+    monkeypatch.setattr(app, "settings", config.settings())
     return Api(app)
