@@ -27,7 +27,7 @@ sleep() { echo "$1" >> slept; }
 aws() {
   case "$2" in
     get-secret-value) cat stored ;;
-    put-secret-value) cat "${6#file://}" > stored; cat stored >> all ;;
+    put-secret-value) [ -s "${6#file://}" ] && cat "${6#file://}" > stored && cat stored >> all ;;
     *) exit 9 ;;
   esac
 }
@@ -70,6 +70,19 @@ def test_a_token_key_is_known_before_it_is_used_and_the_old_one_stays(
     assert (ring.current, set(ring.keys)) == ("k2", {"k1", "k2"})
     # Longer than a secret is kept, twice.
     assert int((tmp_path / "slept").read_text()) >= 600
+
+
+def test_a_token_key_that_is_there_is_not_overwritten_by_a_paste(tmp_path: Path) -> None:
+    """Whoever pastes has no `set -e`: each line is done, whatever came of the one before."""
+    before = {"current": "k1", "k1": "a" * 43, "k2": "b" * 43}
+    (tmp_path / "stored").write_text(json.dumps(before))
+    script = STAND_INS.replace("set -euo pipefail", "") + blocks("The token keys")
+    ended = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "added.json" in ended.stderr
+    assert json.loads((tmp_path / "stored").read_text()) == before
+    assert not (tmp_path / "keys.json").exists()
 
 
 def test_the_database_s_login_gets_another_password_and_the_role_too(
