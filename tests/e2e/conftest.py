@@ -19,6 +19,7 @@ from psycopg.rows import dict_row
 from local.runtime import REGION
 from local.signatures import ACCESS_KEY, SECRET_KEY, SIGNING_NAME
 from local.stack import Stack
+from ops import cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,3 +213,16 @@ def console(stack: Stack) -> Callable[..., Answer]:
         return ask(f"{stack.url}/_local{path}", method, content, **headers)
 
     return ask_console
+
+
+@pytest.fixture
+def ops(swept_by_hand: Stack, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Runs a command line; what it printed as JSON, or the lines, of one that ends with status."""
+
+    def run(*arguments: str, status: int = 0) -> Any:
+        found = cli.run(("--local", "--endpoint", swept_by_hand.url, *arguments))
+        said = capsys.readouterr()
+        assert found == status, said.err
+        return json.loads(said.out) if "--json" in arguments else said.out + said.err
+
+    return run

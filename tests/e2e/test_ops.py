@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from ops import cli
 from postlease.model import event_id
 from tests import arrange
 
@@ -23,19 +19,6 @@ if TYPE_CHECKING:
     Ops = Callable[..., Any]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def ops(swept_by_hand: Stack, capsys: pytest.CaptureFixture[str]) -> Ops:
-    """Runs a command line; what it printed as JSON, or the lines, of one that ends with status."""
-
-    def run(*arguments: str, status: int = 0) -> Any:
-        found = cli.run(("--local", "--endpoint", swept_by_hand.url, *arguments))
-        said = capsys.readouterr()
-        assert found == status, said.err
-        return json.loads(said.out) if "--json" in arguments else said.out + said.err
-
-    return run
 
 
 def test_a_refused_message_is_found_understood_and_sent_once_more(
