@@ -24,9 +24,10 @@ STATUSES = ("pending", "sending", "sent", "failed")
 @click.option("--since", type=asking.AGO, help="Made then or later: 30m, 2d, or a time.")
 @click.option("--until", type=asking.AGO, help="Made earlier.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, help="0: all.", show_default=True)
+@click.option("--ids", is_flag=True, help="Print the event ids alone, one a line: for `-`.")
 @with_json
 @pass_shell
-def list_messages(  # each option is one
+def list_messages(  # noqa: PLR0913  each option is one
     shell: Shell,
     *,
     status: str | None,
@@ -36,8 +37,11 @@ def list_messages(  # each option is one
     since: str | None,
     until: str | None,
     limit: int,
+    ids: bool,
 ) -> None:
     """Messages, newest first."""
+    if ids and shell.as_json:
+        raise click.UsageError("--ids and --json are two forms: take one of them")
     query = {
         "status": status,
         "reason": reason,
@@ -50,7 +54,7 @@ def list_messages(  # each option is one
     if shell.as_json:
         printing.document({"messages": found, "more": more})
         return
-    printing.lines(listed(found))
+    printing.lines([one["event_id"] for one in found] if ids else listed(found))
     if more:
         click.echo(f"There are more than these {limit}: --limit 0 shows all.", err=True)
     if not found:

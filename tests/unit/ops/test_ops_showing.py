@@ -165,6 +165,15 @@ def test_list_says_when_there_is_more_and_when_there_is_nothing(ops: Ops, double
     assert ops("list").err == "No message is like that.\n"
 
 
+def test_list_prints_ids_alone_for_another_command(ops: Ops, double: Double) -> None:
+    double.say("GET /v1/messages", {"messages": [message(), message()], "cursor": None})
+    result = ops("list", "--ids", "--limit", "0")
+    assert (result.out, result.err) == (f"{message()['event_id']}\n" * 2, "")
+    refused = ops("list", "--ids", "--json")
+    assert refused.status == 2
+    assert "--ids and --json are two forms" in refused.err
+
+
 def test_stats_tell_each_class_the_last_day_and_the_gate_in_use(ops: Ops, double: Double) -> None:
     double.say("GET /v1/stats", STATS)
     closed = gate(
