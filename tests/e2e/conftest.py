@@ -196,12 +196,14 @@ def swept_by_hand(server_url: str) -> Iterator[Stack]:
 
 @pytest.fixture
 def emptied(swept_by_hand: Stack) -> Iterator[Connection]:
-    """The owner's connection to that product's database, with its messages and gates gone."""
+    """The owner's connection to that product's database; users, messages and gates are gone."""
     swept_by_hand.provider.inbox.clear()
     swept_by_hand.set_faults("accept")
     url = swept_by_hand.database_url
     with psycopg.connect(url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute("TRUNCATE postlease.email_messages, postlease.provider_gates CASCADE")
+        owner.execute(
+            "TRUNCATE postlease.users, postlease.email_messages, postlease.provider_gates CASCADE"
+        )
         yield owner
 
 
