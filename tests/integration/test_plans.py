@@ -209,6 +209,20 @@ CALLS: dict[str, tuple[Callable[[Any], object], set[str]]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["claim", "claim behind a floor", "claim of suspects"])
+def test_a_claim_finds_what_is_due_in_order_and_sorts_no_queue(
+    queue: Connection, name: str
+) -> None:
+    explaining = Explaining(queue)
+    CALLS[name][0](explaining)
+    locking = [
+        node for plan in explaining.plans for node in nodes(plan) if node["Node Type"] == "LockRows"
+    ]
+    assert locking
+    below = {node["Node Type"] for one in locking for node in nodes(one)}
+    assert not below & {"Sort", "Incremental Sort"}
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_hot_statement_reads_what_it_needs_and_no_history(queue: Connection, name: str) -> None:
     """RET-01."""
