@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -22,6 +23,16 @@ def test_all_is_as_before_when_a_run_ends() -> None:
     with tuning.tuned():
         assert state()[:2] != before[:2]
     assert state() == before
+
+
+def test_of_runs_that_overlap_the_last_one_sets_it_back() -> None:
+    before = state()
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(tuning.tuned())
+        second.enter_context(tuning.tuned())
+        first.close()
+        assert state()[:2] != before[:2]
+    assert state()[:2] == before[:2]
 
 
 def test_all_is_as_before_when_a_run_breaks() -> None:

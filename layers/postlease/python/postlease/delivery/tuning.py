@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,18 +25,43 @@ _PROCESSOR_FIELD = 39
 """Of `/proc/<pid>/stat`, counted from one: the processor that it ran on last."""
 
 
+class _Tuning:
+    """How many runs are under way: the first one sets it, the last one sets it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._before = gc.get_threshold(), sys.getswitchinterval()
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._runs:
+                self._before = gc.get_threshold(), sys.getswitchinterval()
+                gc.set_threshold(_OBJECTS, *self._before[0][1:])
+                sys.setswitchinterval(_TURN_SECONDS)
+            self._runs += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._runs -= 1
+            if not self._runs:
+                threshold, interval = self._before
+                gc.set_threshold(*threshold)
+                sys.setswitchinterval(interval)
+
+
+_tuning = _Tuning()
+
+
 @contextlib.contextmanager
 def tuned() -> Iterator[None]:
-    """Set it for the block, and back after it."""
-    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
-    gc.set_threshold(_OBJECTS, *threshold[1:])
-    sys.setswitchinterval(_TURN_SECONDS)
+    """Set it for the block, and back after it; after the last one, where several overlap."""
+    _tuning.begin()
     try:
         with _on_one_processor():
             yield
     finally:
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
+        _tuning.end()
 
 
 @contextlib.contextmanager
