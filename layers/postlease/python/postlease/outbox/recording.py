@@ -37,32 +37,27 @@ WITH held AS MATERIALIZED (
           AND m.attempt_count = told.attempt
         FOR NO KEY UPDATE
     ) AS locked
-), written AS (
-    UPDATE postlease.email_messages AS m
-    SET status = h.status,
-        failure_reason = h.reason,
-        refunded_count = m.refunded_count + h.refund,
-        attempts = postlease.attempts_with(m, h.outcome, h.code, h.provider_id, h.refund = 1),
-        available_at = CASE h.status WHEN 'pending' THEN now() + h.delay ELSE m.available_at END,
-        dispatched_at = CASE h.status WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
-        provider_message_id = h.provider_id,
-        keyed_since = CASE h.status WHEN 'pending' THEN m.keyed_since END,
-        blocked_at = CASE WHEN h.closing THEN now() ELSE m.blocked_at END,
-        blocked_as = CASE WHEN h.closing THEN m.provider || ' ' || h.code ELSE m.blocked_as END,
-        template_version = coalesce(h.version, m.template_version),
-        sent_at = CASE h.status WHEN 'sent' THEN now() END,
-        finished_at = CASE h.status WHEN 'pending' THEN NULL ELSE now() END,
-        lease_owner = NULL,
-        claimed_at = NULL,
-        lease_expires_at = NULL
-    FROM held AS h
-    WHERE m.id = h.id AND m.id = ANY (%(ids)s::uuid[])
-    RETURNING m.id
 )
--- Of a whole batch there is mostly nothing to say, and saying it row by row costs both sides.
-SELECT asked.id
-FROM unnest(%(ids)s::uuid[]) AS asked (id)
-WHERE NOT EXISTS (SELECT FROM written AS w WHERE w.id = asked.id)
+UPDATE postlease.email_messages AS m
+SET status = h.status,
+    failure_reason = h.reason,
+    refunded_count = m.refunded_count + h.refund,
+    attempts = postlease.attempts_with(m, h.outcome, h.code, h.provider_id, h.refund = 1),
+    available_at = CASE h.status WHEN 'pending' THEN now() + h.delay ELSE m.available_at END,
+    dispatched_at = CASE h.status WHEN 'pending' THEN NULL ELSE m.dispatched_at END,
+    provider_message_id = h.provider_id,
+    keyed_since = CASE h.status WHEN 'pending' THEN m.keyed_since END,
+    blocked_at = CASE WHEN h.closing THEN now() ELSE m.blocked_at END,
+    blocked_as = CASE WHEN h.closing THEN m.provider || ' ' || h.code ELSE m.blocked_as END,
+    template_version = coalesce(h.version, m.template_version),
+    sent_at = CASE h.status WHEN 'sent' THEN now() END,
+    finished_at = CASE h.status WHEN 'pending' THEN NULL ELSE now() END,
+    lease_owner = NULL,
+    claimed_at = NULL,
+    lease_expires_at = NULL
+FROM held AS h
+WHERE m.id = h.id AND m.id = ANY (%(ids)s::uuid[])
+RETURNING m.id
 """
 
 RECORDED_BEFORE: LiteralString = """-- outbox.recorded_before
@@ -97,9 +92,8 @@ def record(connection: Connection, settlements: Sequence[Settlement]) -> frozens
         "versions": arrays.texts(s.template_version for s in settlements),
         "delays": arrays.intervals(s.delay for s in settlements),
     }
-    recorded = {s.claim.message_id for s in settlements}
     with translated_errors():
-        if missed := {row["id"] for row in connection.execute(RECORD, parameters)}:
-            before = {row["id"] for row in connection.execute(RECORDED_BEFORE, parameters)}
-            recorded -= missed - before
+        recorded = {row["id"] for row in connection.execute(RECORD, parameters)}
+        if len(recorded) < len(settlements):
+            recorded |= {row["id"] for row in connection.execute(RECORDED_BEFORE, parameters)}
     return frozenset(recorded)
