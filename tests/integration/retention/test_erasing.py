@@ -65,8 +65,9 @@ def names_ada(bucket: Bucket) -> bool:
 def archived(
     owner: Connection, application: Connection, database: Database, number: int = 4
 ) -> None:
-    """Messages in files of two, the second of each to Ada."""
-    for place, message_id in enumerate(finished(owner, application, number)):
+    """Messages in files of two, the second of each to Ada. Files go by id, which within a
+    millisecond is not the order of making."""
+    for place, message_id in enumerate(sorted(finished(owner, application, number))):
         if place % 2:
             owner.execute(
                 "UPDATE postlease.email_messages SET to_addresses = ARRAY['Ada@Example.com'],"
