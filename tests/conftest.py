@@ -17,6 +17,7 @@ from postlease.database import Connection, Database, connect
 from postlease.telemetry import logger
 from tests.canaries import LOG_LINE_PREFIX, entries, looks_personal
 from tests.deployed import aws, aws_endpoint, environment, logs, secret_arns, secret_store
+from tests.emptying import CLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,41 +26,6 @@ __all__ = ["aws", "aws_endpoint", "environment", "logs", "secret_arns", "secret_
 
 ROOT = Path(__file__).parents[1]
 SQL = ROOT / "sql"
-
-# Tables as they are made: the planner knows nothing of them.
-ANEW = """
-TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,
-    postlease.email_attachments, postlease.attachment_deletions, postlease.idempotency_keys,
-    postlease.rate_limits, postlease.suppressions, postlease.bounces, postlease.provider_gates,
-    postlease.archive_chunks, postlease.retention_duties
-"""
-
-# It makes forty new files and takes twenty times as long as deleting the few rows of most tests;
-# but what a test of thousands left dead would slow those after it.
-CLEAN = f"""
-DO $$
-BEGIN
-    IF (SELECT sum(pg_relation_size(c.oid)) > 1000000 FROM pg_class AS c
-        WHERE c.relnamespace = 'postlease'::regnamespace) THEN
-        {ANEW};
-    ELSE
-        DELETE FROM postlease.email_attachments;
-        DELETE FROM postlease.email_messages;
-        DELETE FROM postlease.verification_tokens;
-        DELETE FROM postlease.users;
-        DELETE FROM postlease.attachment_deletions;
-        DELETE FROM postlease.idempotency_keys;
-        DELETE FROM postlease.rate_limits;
-        DELETE FROM postlease.suppressions;
-        DELETE FROM postlease.bounces;
-        DELETE FROM postlease.provider_gates;
-        DELETE FROM postlease.archive_chunks;
-        DELETE FROM postlease.retention_duties;
-    END IF;
-END
-$$
-"""  # noqa: S608 - two constants
-
 
 APPLICATION = f" user={migrations.APPLICATION_ROLE} "
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PEPPER = "pepper-" * 8
 KEYS = {"current": "k2", "k1": "first-key-" * 5, "k2": "second-key-" * 5}
 
-USES = ("requests", "claims", "writes", "reaper", "retention", "feedback")
+USES = ("requests", "claims", "verdicts", "records", "reaper", "retention", "feedback")
 """For what the functions keep a connection."""
 
 

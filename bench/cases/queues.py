@@ -25,8 +25,8 @@ SLOW_MESSAGES = 2_000
 MANY = 40_000
 LATENCY = 0.05
 SLOTS = 100
-MANY_SLOTS = 500
-"""Where calls cost nothing: as many as the fastest peer holds; pg-boss holds four times as many."""
+MANY_SLOTS = 1_000
+"""Where calls cost nothing: the most that a run may have; pg-boss holds twice as many."""
 IDEAL = SLOTS / LATENCY
 HEAD = (
     "queue",

@@ -28,7 +28,6 @@ def main() -> None:
     from bench.workers import standing  # noqa: PLC0415
     from bench.workers.bare import compose  # noqa: PLC0415
     from postlease import config, delivery, providers, rendering  # noqa: PLC0415
-    from postlease.database import Database  # noqa: PLC0415
 
     settings = config.settings()
     rendering.templates()
@@ -42,9 +41,9 @@ def main() -> None:
         providers.choose(settings) if asked["case"] == "ses" else standing.Silent(asked["seconds"])
     )
     replaced.providers = SimpleNamespace(choose=lambda _: provider)
-    claims, writes = (Database(lambda *, refresh: asked["url"]) for _ in range(2))  # noqa: ARG005
-    claims.connection()
-    writes.connection()
+    connections = delivery.Connections.new(lambda *, refresh: asked["url"])  # noqa: ARG005
+    for database in (connections.claims, connections.verdicts, connections.records):
+        database.connection()
     provider.get_ready()
     while line.ready():
         now = time.monotonic()
@@ -53,13 +52,11 @@ def main() -> None:
                 settings,
                 delivery.Times(invocation_ends_at=now + 3_600, linger_until=now),
                 worker="bench",
-                claims=claims,
-                writes=writes,
+                connections=connections,
             )
         line.done({"counts": dict(tally.counts), "seconds": time.monotonic() - now})
         break
-    claims.discard()
-    writes.discard()
+    connections.discard()
 
 
 @contextlib.contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from postlease import database, doorbell, telemetry
+from postlease import doorbell, telemetry
 from postlease.config import settings
-from postlease.delivery import Times, deliver_named
+from postlease.delivery import Connections, Times, deliver_named
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -42,8 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
         ),
         list(named.values()),
         worker=context.log_stream_name,
-        claims=database.application("claims"),
-        writes=database.application("writes"),
+        connections=Connections.kept(),
     )
     telemetry.emit(
         tally.metrics()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from postlease import database, gate, outbox, telemetry
+from postlease import gate, outbox, telemetry
 from postlease.config import settings
-from postlease.delivery import Times, deliver
+from postlease.delivery import Connections, Times, deliver
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Answer what was done, by word. Nothing of the event matters: the queue says what is due."""
     del event
     started = time.monotonic()
-    claims = database.application("claims")
+    connections = Connections.kept()
     tally = deliver(
         SETTINGS,
         Times(
@@ -28,10 +28,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             linger_until=started + SETTINGS.times.sweep_linger.total_seconds(),
         ),
         worker=context.log_stream_name,
-        claims=claims,
-        writes=database.application("writes"),
+        connections=connections,
     )
-    connection = claims.connection()
+    connection = connections.claims.connection()
     backlog = outbox.backlog(connection)
     paused = gate.look(connection, SETTINGS.mail_provider).closed
     telemetry.emit(

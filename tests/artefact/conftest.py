@@ -6,13 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from local import postgres
 from local.built import Built
 from local.stack import ROOT, Stack
+from tests.emptying import emptied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,14 +113,6 @@ def stack(built: Built, server: postgres.Server, templates: Path) -> Iterator[St
 
 @pytest.fixture
 def rows(stack: Stack) -> Iterator[Connection]:
-    """The owner's connection, with no message, account or suppression left of an earlier test."""
-    stack.provider.inbox.clear()
-    stack.set_faults("accept")
-    with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute(
-            "TRUNCATE postlease.email_messages, postlease.users, postlease.suppressions,"
-            " postlease.bounces, postlease.idempotency_keys, postlease.rate_limits,"
-            " postlease.provider_gates, postlease.archive_chunks, postlease.retention_duties"
-            " CASCADE"
-        )
+    """The owner's connection, with nothing left of an earlier test."""
+    with emptied(stack) as owner:
         yield owner

@@ -9,17 +9,16 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from psycopg.rows import dict_row
 
 from local.runtime import REGION
 from local.signatures import ACCESS_KEY, SECRET_KEY, SIGNING_NAME
 from local.stack import Stack
 from ops import cli
+from tests import emptying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,14 +195,8 @@ def swept_by_hand(server_url: str) -> Iterator[Stack]:
 
 @pytest.fixture
 def emptied(swept_by_hand: Stack) -> Iterator[Connection]:
-    """The owner's connection to that product's database; users, messages and gates are gone."""
-    swept_by_hand.provider.inbox.clear()
-    swept_by_hand.set_faults("accept")
-    url = swept_by_hand.database_url
-    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute(
-            "TRUNCATE postlease.users, postlease.email_messages, postlease.provider_gates CASCADE"
-        )
+    """The owner's connection to that product's database, with nothing left of an earlier test."""
+    with emptying.emptied(swept_by_hand) as owner:
         yield owner
 
 

@@ -16,6 +16,7 @@ from local import postgres
 from local.stack import Stack
 from postlease.model import event_id
 from tests import arrange
+from tests.emptying import emptied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,12 +58,8 @@ def product(server_url: str) -> Iterator[Stack]:
 
 @pytest.fixture
 def rows(product: Stack) -> Iterator[Connection]:
-    """The owner's connection to the product's database, with its messages gone."""
-    product.provider.inbox.clear()
-    product.set_faults("accept")
-    product.set_events()
-    with psycopg.connect(product.database_url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute("TRUNCATE postlease.email_messages CASCADE")
+    """The owner's connection to the product's database, with nothing left of an earlier test."""
+    with emptied(product) as owner:
         yield owner
 
 

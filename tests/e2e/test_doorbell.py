@@ -5,14 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from local.stack import Stack
 from tests import arrange
 from tests.e2e.conftest import Answer, ask
 from tests.e2e.test_delivery import TIMES, pass_time
+from tests.emptying import emptied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,11 +31,8 @@ def by_hand(server_url: str) -> Iterator[Stack]:
 
 @pytest.fixture
 def rows(by_hand: Stack) -> Iterator[Connection]:
-    """The owner's connection to its database, without messages; and an empty inbox."""
-    by_hand.provider.inbox.clear()
-    by_hand.set_faults("accept")
-    with psycopg.connect(by_hand.database_url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute("TRUNCATE postlease.email_messages CASCADE")
+    """The owner's connection to its database, with nothing left of an earlier test."""
+    with emptied(by_hand) as owner:
         yield owner
 
 

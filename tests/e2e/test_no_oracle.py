@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 
 from local.stack import Stack
 from tests.e2e.conftest import Answer, ask
+from tests.emptying import CLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,10 +77,7 @@ def rows(product: Stack) -> Iterator[Connection]:
 
 def begin(product: Stack, rows: Connection, name: str) -> None:
     """Nothing is known but the mailbox's own address, if that is."""
-    rows.execute(
-        "TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,"
-        " postlease.rate_limits, postlease.idempotency_keys CASCADE"
-    )
+    rows.execute(CLEAN)
     if name != "unknown":
         assert ask(f"{product.url}/v1/signups", "POST", {"email": ADA}).status == 202
         rows.execute("TRUNCATE postlease.rate_limits")

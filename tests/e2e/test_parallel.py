@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from local.stack import Stack
 from tests.e2e.conftest import Answer, ask, signed
+from tests.emptying import emptied
 from tests.integration.auth.test_accounts import together
 
 if TYPE_CHECKING:
@@ -44,13 +43,7 @@ def product(server_url: str) -> Iterator[Stack]:
 @pytest.fixture
 def rows(product: Stack) -> Iterator[Connection]:
     """The owner's connection to its database, which holds nothing; and an empty inbox."""
-    product.provider.inbox.clear()
-    product.set_faults("accept")
-    with psycopg.connect(product.database_url, autocommit=True, row_factory=dict_row) as owner:
-        owner.execute(
-            "TRUNCATE postlease.users, postlease.verification_tokens, postlease.email_messages,"
-            " postlease.rate_limits, postlease.idempotency_keys CASCADE"
-        )
+    with emptied(product) as owner:
         yield owner
 
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from postlease import accounts, config, outbox, rendering
-from postlease import database as databases
 from postlease.backoff import STEPS
 from postlease.delivery.calls import Calls
+from postlease.delivery.connections import Connections
 from postlease.delivery.deadline import Deadline
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
@@ -296,9 +296,8 @@ def test_the_idempotency_key_is_carried_to_the_provider_port(
     settings = config.settings()
     provider = KeyedProvider()
     [message_id] = arrange.enqueue(owner)
-    writes = databases.application("writes")
     terms = outbox.Terms(provider.name, keeps_keys=False, needed=arrange.NEEDED, max_attempts=5)
-    with Writer(writes, terms, Calls(1)) as writer:
+    with Writer(Connections.kept(), terms, Calls(1)) as writer:
         tally = Tally()
         sender = Sender(
             preparer=Preparer(settings, rendering.templates()),

@@ -9,7 +9,7 @@ from psycopg import IsolationLevel
 from postlease import outbox
 from postlease.database import Connection, connect
 from tests import arrange
-from tests.conftest import ANEW
+from tests.emptying import ANEW
 
 DEAD = 5_000
 PENDING: LiteralString = """

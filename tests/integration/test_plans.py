@@ -15,7 +15,7 @@ from postlease.delivery.requests import BATCH
 from postlease.model import Claim
 from postlease.outbox import archiving, redacting, watching
 from tests import arrange
-from tests.conftest import ANEW
+from tests.emptying import ANEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

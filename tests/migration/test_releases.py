@@ -14,7 +14,8 @@ from local import postgres
 from postlease import migrations
 from postlease.database import Database, connect
 from tests import producers
-from tests.conftest import CLEAN, ROOT, SQL
+from tests.conftest import ROOT, SQL
+from tests.emptying import CLEAN
 from tests.releases import snapshot
 from tests.releases.actors import Actors
 from tests.releases.collecting import statements

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from postlease.delivery import Connections
 from tests.template.deployment import FUNCTIONS, LOGICAL_IDS
 
 if TYPE_CHECKING:
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 CONNECTIONS = {
     "auth": 1,
     "messages": 1,
-    "sweep": 2,
-    "doorbell": 2,
+    "sweep": 3,
+    "doorbell": 3,
     "feedback": 1,
     "reaper": 1,
     "retention": 1,
@@ -101,6 +103,7 @@ def _reason(kind: str, found: tuple[str, Any]) -> str:
 
 
 def _opened(deployed: Deployment, name: str) -> int:
-    """How many uses of the database the function's code names."""
+    """How many uses of the database the function's code names; a run has uses of its own."""
     code = (deployed.code_folder(LOGICAL_IDS[name]) / "app.py").read_text("utf-8")
-    return len(set(re.findall(r"database\.(?:application|owner)\([^)]*\)", code)))
+    uses = len(set(re.findall(r"database\.(?:application|owner)\([^)]*\)", code)))
+    return uses + (len(fields(Connections)) if "Connections.kept()" in code else 0)

@@ -288,3 +288,14 @@ def test_an_error_keeps_nothing_of_its_way_once_it_was_met() -> None:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def test_a_crew_brings_more_until_the_last_has_set_out() -> None:
+    seen: list[bool] = []
+    with Crew(1) as crew:
+
+        async def way() -> None:
+            seen.append(crew.brings_more())
+
+        crew.begin([way(), way(), way()])
+    assert seen == [True, True, False]

@@ -70,3 +70,16 @@ def test_where_there_is_no_such_call_threads_run_where_they_like(
     monkeypatch.delattr(os, "sched_setaffinity")
     with tuning.tuned():
         assert sys.getswitchinterval() == pytest.approx(tuning._TURN_SECONDS)
+
+
+def test_what_was_there_before_the_first_run_is_set_aside_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a later run leaves behind must be found."""
+    times: list[None] = []
+    monkeypatch.setattr(gc, "freeze", lambda: times.append(None))
+    fresh = tuning._Tuning()
+    for _ in range(2):
+        fresh.begin()
+        fresh.end()
+    assert len(times) == 1

@@ -12,8 +12,7 @@ import pytest
 
 from local.provider import Fault, Provider
 from postlease import config, delivery
-from postlease.database import Database
-from postlease.delivery import Times
+from postlease.delivery import Connections, Times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,14 +48,13 @@ class Sweeps:
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[dict[str, Any]]:
-        """A worker's name and its two connections, which end with the run."""
+        """A worker's name and its connections, which end with the run."""
         self._count += 1
-        claims, writes = (Database(lambda *, refresh: self._conninfo) for _ in range(2))
+        connections = Connections.new(lambda *, refresh: self._conninfo)
         try:
-            yield {"worker": f"worker-{self._count}", "claims": claims, "writes": writes}
+            yield {"worker": f"worker-{self._count}", "connections": connections}
         finally:
-            claims.discard()
-            writes.discard()
+            connections.discard()
 
     def start(self, **arguments: float) -> Future[delivery.Tally]:
         """The same, beside the test."""
@@ -118,3 +116,12 @@ def bucket(environment: Callable[..., None]) -> Callable[[str, bytes], str]:
         return s3.put_object(Bucket="attachments", Key=key, Body=content)["VersionId"]
 
     return put
+
+
+@pytest.fixture
+def connections(owner: Connection, application_conninfo: str) -> Iterator[Connections]:
+    """A run's connections as the application role, to empty tables."""
+    del owner
+    own = Connections.new(lambda *, refresh: application_conninfo)
+    yield own
+    own.discard()

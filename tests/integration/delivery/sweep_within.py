@@ -13,20 +13,16 @@ import time
 from pathlib import Path
 
 from postlease import config, delivery
-from postlease.database import Database
 from postlease.delivery import Times
 
 
 def sweep(conninfo: str) -> delivery.Tally:
     """One invocation that drains."""
-    claims, writes = (Database(lambda *, refresh: conninfo) for _ in range(2))
+    connections = delivery.Connections.new(lambda *, refresh: conninfo)
     now = time.monotonic()
     times = Times(invocation_ends_at=now + 120, linger_until=now)
-    tally = delivery.deliver(
-        config.settings(), times, worker="within", claims=claims, writes=writes
-    )
-    claims.discard()
-    writes.discard()
+    tally = delivery.deliver(config.settings(), times, worker="within", connections=connections)
+    connections.discard()
     return tally
 
 

@@ -20,8 +20,9 @@ from psycopg.conninfo import make_conninfo
 
 from local.provider import Fault, Provider
 from postlease import gate, outbox
-from postlease.database import Database, connect
+from postlease.database import connect
 from postlease.delivery.calls import Calls
+from postlease.delivery.connections import Connections
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.rates import forget
 from postlease.delivery.tally import Tally
@@ -299,12 +300,11 @@ TWO_SWEEPS = """
 import os, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from postlease import config, delivery
-from postlease.database import Database
 
 def sweep(name):
-    claims, writes = (Database(lambda *, refresh: os.environ["CONNINFO"]) for _ in range(2))
+    own = delivery.Connections.new(lambda *, refresh: os.environ["CONNINFO"])
     times = delivery.Times(time.monotonic() + 60, time.monotonic())
-    tally = delivery.deliver(config.settings(), times, worker=name, claims=claims, writes=writes)
+    tally = delivery.deliver(config.settings(), times, worker=name, connections=own)
     return tally.counts["sent"]
 
 print("ready", flush=True)
@@ -451,9 +451,9 @@ class TellingProvider:
         raise NotImplementedError
 
 
-def writer_of(database: Database, provider: TellingProvider) -> Writer:
+def writer_of(connections: Connections, provider: TellingProvider) -> Writer:
     terms = outbox.Terms(provider.name, provider.keeps_keys, SECOND, arrange.MAX_ATTEMPTS)
-    return Writer(database, terms, Calls(5))
+    return Writer(connections, terms, Calls(5))
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def writer_of(database: Database, provider: TellingProvider) -> Writer:
     ids=str,
 )
 def test_the_lower_limit_is_used_and_silence_changes_nothing(
-    database: Database,
+    connections: Connections,
     application: Connection,
     told: float | UnavailableError | None,
     own: float | None,
@@ -481,7 +481,7 @@ def test_the_lower_limit_is_used_and_silence_changes_nothing(
     gate.set_limit(application, provider.name, 3)
     arrange.enqueue(application)
     [message] = arrange.claim(application)
-    with writer_of(database, provider) as writer:
+    with writer_of(connections, provider) as writer:
         for _ in range(2):  # two runs of one environment
             keeper = Gatekeeper(writer, provider=provider, tally=Tally(), own_limit=own)
             [turn] = keeper.turns(
@@ -494,14 +494,14 @@ def test_the_lower_limit_is_used_and_silence_changes_nothing(
 
 
 def test_a_turn_that_was_missed_is_not_used_late(
-    database: Database, application: Connection
+    connections: Connections, application: Connection
 ) -> None:
     """Calls that were held up together would come in a burst."""
     provider = TellingProvider(None)
     gate.set_limit(application, provider.name, 2)
     arrange.enqueue(application)
     [message] = arrange.claim(application)
-    with writer_of(database, provider) as writer:
+    with writer_of(connections, provider) as writer:
         keeper = Gatekeeper(writer, provider=provider, tally=Tally(), own_limit=2)
         [turn] = keeper.turns(application, [message], claimed_at=1, latest=time.monotonic() + 20)
         missed = Turn(1, turn.starts_at - 60, turn.starts_at - 59)
@@ -540,16 +540,15 @@ def test_a_gate_that_cannot_be_asked_strands_no_message(
 
 
 def test_a_gate_that_somebody_holds_is_not_waited_for(
-    database: Database, application_conninfo: str, owner: Connection, owner_url: str
+    application: Connection, application_conninfo: str, owner: Connection, owner_url: str
 ) -> None:
     """The answer is the mail's and is recorded; the gate learns from the next one."""
     provider = TellingProvider(None)
     gate.set_limit(owner, provider.name, 2)
     arrange.enqueue(owner)
-    [message] = arrange.claim(database.connection())
-    hasty = Database(
-        lambda *, refresh: make_conninfo(application_conninfo, options="-c lock_timeout=100ms")
-    )
+    [message] = arrange.claim(application)
+    impatient = make_conninfo(application_conninfo, options="-c lock_timeout=100ms")
+    hasty = Connections.new(lambda *, refresh: impatient)
     with writer_of(hasty, provider) as writer, ThreadPoolExecutor(1) as threads:
         keeper = Gatekeeper(writer, provider=provider, tally=Tally(), own_limit=2)
         now = time.monotonic()

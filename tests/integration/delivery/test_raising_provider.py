@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postlease import config, outbox, rendering
-from postlease import database as databases
 from postlease.delivery.calls import Calls
+from postlease.delivery.connections import Connections
 from postlease.delivery.deadline import Deadline
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
@@ -58,7 +58,7 @@ def test_an_exception_out_of_the_call_is_unknown_and_no_other_message_s_trouble(
     terms = outbox.Terms(
         provider.name, keeps_keys=False, needed=arrange.NEEDED, max_attempts=arrange.MAX_ATTEMPTS
     )
-    with Writer(databases.application("writes"), terms, Calls(5)) as writer:
+    with Writer(Connections.kept(), terms, Calls(5)) as writer:
         sender = Sender(
             preparer=Preparer(config.settings(), rendering.templates()),
             writer=writer,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postlease import config, outbox, rendering
-from postlease import database as databases
 from postlease.delivery import sending
 from postlease.delivery.calls import Calls
+from postlease.delivery.connections import Connections
 from postlease.delivery.deadline import Deadline
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import PreparedMail, Preparer
@@ -69,7 +69,7 @@ def send(application: Connection, meanwhile: Callable[..., object]) -> tuple[Pro
     terms = outbox.Terms(
         provider.name, keeps_keys=False, needed=arrange.NEEDED, max_attempts=arrange.MAX_ATTEMPTS
     )
-    with Writer(databases.application("writes"), terms, calls) as writer:
+    with Writer(Connections.kept(), terms, calls) as writer:
         gatekeeper = LongTurn(writer, provider=provider, tally=tally, own_limit=None)
         gatekeeper.meanwhile = lambda: meanwhile(gatekeeper)
         sender = Sender(

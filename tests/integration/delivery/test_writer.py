@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -12,9 +13,10 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from postlease import outbox
-from postlease.database import Database, connect
+from postlease.database import connect, translated_errors
 from postlease.delivery import outcomes
 from postlease.delivery.calls import Calls
+from postlease.delivery.connections import Connections
 from postlease.delivery.writer import Writer
 from postlease.errors import DatabaseError, UnavailableError
 from postlease.model import Claim, Settlement
@@ -39,8 +41,8 @@ def late() -> float:
 
 
 @pytest.fixture
-def writer(database: Database) -> Iterator[Writer]:
-    with Writer(database, TERMS, Calls(100)) as running:
+def writer(connections: Connections) -> Iterator[Writer]:
+    with Writer(connections, TERMS, Calls(100)) as running:
         yield running
 
 
@@ -148,7 +150,7 @@ def test_a_commit_whose_answer_was_lost_is_not_a_lost_lease(
 
 
 def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Connection) -> None:
-    away = Database(lambda *, refresh: "host=127.0.0.1 port=1 user=nobody dbname=none")
+    away = Connections.new(lambda *, refresh: "host=127.0.0.1 port=1 user=nobody dbname=none")
     with Writer(away, TERMS, Calls(100)) as writer:
         until = time.monotonic() + 0.2
         with pytest.raises(UnavailableError):
@@ -156,14 +158,48 @@ def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Conne
         assert time.monotonic() >= until
 
 
+@contextmanager
+def writer_with(application_conninfo: str, options: str) -> Iterator[Writer]:
+    """A writer whose sessions have options."""
+    conninfo = make_conninfo(application_conninfo, options=options)
+    own = Connections.new(lambda *, refresh: conninfo)
+    with Writer(own, TERMS, Calls(100)) as running:
+        yield running
+    own.discard()
+
+
 @pytest.fixture
 def hasty_writer(application_conninfo: str) -> Iterator[Writer]:
     """A writer whose statements wait a tenth of a second for a lock."""
-    conninfo = make_conninfo(application_conninfo, options="-c lock_timeout=100ms")
-    database = Database(lambda *, refresh: conninfo)
-    with Writer(database, TERMS, Calls(100)) as running:
+    with writer_with(application_conninfo, "-c lock_timeout=100ms") as running:
         yield running
-    database.discard()
+
+
+@pytest.fixture
+def patient_writer(application_conninfo: str) -> Iterator[Writer]:
+    """A writer whose statements wait as long as it takes."""
+    options = "-c lock_timeout=0 -c statement_timeout=0"
+    with writer_with(application_conninfo, options) as running:
+        yield running
+
+
+def test_a_record_does_not_wait_behind_an_authorization(
+    patient_writer: Writer, owner: Connection, application: Connection, owner_url: str
+) -> None:
+    arrange.enqueue(owner, 2)
+    asked, sent = [message.claim for message in arrange.claim(application, 2)]
+    with ThreadPoolExecutor(1) as threads:
+        with connect(owner_url) as blocker, blocker.transaction():
+            blocker.execute(
+                "SELECT FROM postlease.email_messages WHERE id = %s FOR UPDATE", [asked.message_id]
+            )
+            waiting = threads.submit(
+                patient_writer.authorize, outbox.Asked(asked, ()), until=late()
+            )
+            wait_for_lock_wait(owner)
+            assert patient_writer.record(outcomes.handed_back(sent), until=soon())
+            assert not waiting.done()
+        assert waiting.result() == outbox.Verdict("go", frozenset())
 
 
 def test_a_record_that_waits_for_a_lock_holds_up_nobody_else(
@@ -188,28 +224,37 @@ def test_a_record_that_waits_for_a_lock_holds_up_nobody_else(
     assert arrange.statuses(owner) == {"sent": 4}
 
 
-def test_two_records_that_wait_for_locks_leave_every_other_request_its_turn(
+def test_two_gate_calls_that_wait_for_locks_leave_every_other_request_its_turn(
     hasty_writer: Writer, owner: Connection, application: Connection, owner_url: str
 ) -> None:
     """Each try waits as long as the other's pause: one of the two is always ready to go first."""
     arrange.enqueue(owner, 3)
     *held, other = [message.claim for message in arrange.claim(application, 3)]
+
+    def locked(claim: Claim) -> str:
+        def lock(connection: Connection) -> str:
+            with translated_errors():
+                connection.execute(
+                    "SELECT FROM postlease.email_messages WHERE id = %s FOR UPDATE",
+                    [claim.message_id],
+                )
+            return "locked"
+
+        return hasty_writer.ask_gate(claim, lock, until=late())
+
     with ThreadPoolExecutor(2) as threads:
         with connect(owner_url) as blocker, blocker.transaction():
             blocker.execute(
                 "SELECT FROM postlease.email_messages WHERE id = ANY (%s) FOR UPDATE",
                 [[claim.message_id for claim in held]],
             )
-            waiting = [
-                threads.submit(hasty_writer.record, outcomes.handed_back(claim), until=late())
-                for claim in held
-            ]
+            waiting = [threads.submit(locked, claim) for claim in held]
             wait_for_lock_wait(owner)
             verdict = hasty_writer.authorize(outbox.Asked(other, ()), until=late())
             assert verdict == outbox.Verdict("go", frozenset())
             assert hasty_writer.ask_gate(other, lambda _: "told", until=late()) == "told"
             assert not any(answer.done() for answer in waiting)
-        assert all(answer.result() for answer in waiting)
+        assert [answer.result() for answer in waiting] == ["locked", "locked"]
 
 
 def test_a_record_that_is_refused_again_and_again_holds_up_nobody_else(

@@ -10,7 +10,7 @@ import sys
 import time
 
 from postlease import config, delivery
-from postlease.database import Database, connect
+from postlease.database import connect
 from postlease.delivery import Times
 from tests import arrange
 
@@ -24,10 +24,10 @@ def main() -> None:
         sys.stdout.flush()
         sys.stdin.readline()
         return
-    claims, writes = (Database(lambda *, refresh: conninfo) for _ in range(2))
+    own = delivery.Connections.new(lambda *, refresh: conninfo)
     now = time.monotonic()
     times = Times(invocation_ends_at=now + 60, linger_until=now)
-    delivery.deliver(config.settings(), times, worker="doomed", claims=claims, writes=writes)
+    delivery.deliver(config.settings(), times, worker="doomed", connections=own)
 
 
 main()

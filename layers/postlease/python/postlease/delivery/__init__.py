@@ -13,6 +13,8 @@
     outcomes     what a result means for its message
     requests     what is asked of the writer, and who waits for it
     writer       group commit of authorizations and records
+    lanes        a connection, the thread that writes on it, and its lines
+    connections  the connections of one run
     turns        when a message may leave, where a rate is kept to
     tuning       the interpreter as a run wants it
     tally        what a run did
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from postlease import outbox, providers, rendering
 from postlease.delivery.calls import Calls
+from postlease.delivery.connections import Connections
 from postlease.delivery.draining import Drain, Times
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
@@ -41,22 +44,18 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from postlease.config import Settings
-    from postlease.database import Database
 
-__all__ = ["Tally", "Times", "deliver", "deliver_named"]
+__all__ = ["Connections", "Tally", "Times", "deliver", "deliver_named"]
 
 
-def deliver(
-    settings: Settings, times: Times, *, worker: str, claims: Database, writes: Database
-) -> Tally:
+def deliver(settings: Settings, times: Times, *, worker: str, connections: Connections) -> Tally:
     """Send what is due until times say stop; answers what was done.
 
-    worker names this environment in the leases. claims and writes are connections of this run
-    alone, so that a claim never waits behind a record. Every claim is settled or left to its lease
-    when this returns. UnavailableError if the database is away.
+    worker names this environment in the leases. connections are this run's alone. Every claim is
+    settled or left to its lease when this returns. UnavailableError if the database is away.
     """
     tally = Tally()
-    with _drain(settings, times, tally, worker=worker, claims=claims, writes=writes) as drain:
+    with _drain(settings, times, tally, worker=worker, connections=connections) as drain:
         drain.run()
     return tally
 
@@ -67,17 +66,16 @@ def deliver_named(
     ids: Sequence[UUID],
     *,
     worker: str,
-    claims: Database,
-    writes: Database,
+    connections: Connections,
 ) -> Tally:
     """Send those of ids that are due and that nobody else has; answers what was done.
 
     The others of ids are left alone, quietly. tally.unseen holds those that could not be looked
-    at: the database was away, or the time short. Times never linger here. worker, claims and writes
+    at: the database was away, or the time short. Times never linger here. worker and connections
     as in `deliver`.
     """
     tally = Tally()
-    with _drain(settings, times, tally, worker=worker, claims=claims, writes=writes) as drain:
+    with _drain(settings, times, tally, worker=worker, connections=connections) as drain:
         drain.run_named(ids)
     return tally
 
@@ -89,14 +87,13 @@ def _drain(
     tally: Tally,
     *,
     worker: str,
-    claims: Database,
-    writes: Database,
+    connections: Connections,
 ) -> Iterator[Drain]:
     """A drain with all that its senders need; what they wrote is in the database at the end."""
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
-    with tuned(), Writer(writes, terms, Calls(settings.send_slots)) as writer:
+    with tuned(), Writer(connections, terms, Calls(settings.send_slots)) as writer:
         gatekeeper = Gatekeeper(
             writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
         )
@@ -110,7 +107,7 @@ def _drain(
         )
         yield Drain(
             settings=settings,
-            claims=claims,
+            claims=connections.claims,
             sender=sender,
             gatekeeper=gatekeeper,
             provider=provider.name,

@@ -97,7 +97,7 @@ class Crew:
         with self._lock:
             self._all_ended.wait_for(lambda: not self._under_way)
             self._is_closed = True
-            self._has_work.notify_all()
+            self._has_work.notify()
         for thread in self._threads:
             thread.join()
 
@@ -114,6 +114,10 @@ class Crew:
             for way in askers:
                 (self._let_call if way.is_let_call else self._answered).append(way)
             self._call_for_a_thread()
+
+    def brings_more(self) -> bool:
+        """Whether some of what was begun has not asked for anything yet."""
+        return bool(self._new)
 
     def _has_something(self) -> bool:
         return bool(self._answered or self._new or (self._let_call and self._calling < self._size))
@@ -167,6 +171,8 @@ class Crew:
         """Wait for something to do; None when there will be no more."""
         while not self._has_something():
             if self._is_closed:
+                # One after the other: together they would only stand in each other's way.
+                self._has_work.notify()
                 return None
             self._idle += 1
             self._has_work.wait()

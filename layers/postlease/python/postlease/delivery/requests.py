@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from postlease.delivery.calls import Calls
     from postlease.model import Claim
 
-BATCH = 500
-"""A statement is planned anew each time, which costs about as much as 40 messages."""
+BATCH = 250
+"""A statement is planned anew each time, which costs about as much as 40 messages; and while one
+batch is written the next one gathers, so that few large ones take longer than these."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,6 +40,10 @@ class Together(Protocol):
 
     def resume(self, askers: Sequence[Any]) -> None: ...
 
+    def brings_more(self) -> bool:
+        """Whether others of its askers are about to ask."""
+        ...
+
 
 class _Bells:
     """Those who stand and wait, each for itself."""
@@ -46,6 +51,9 @@ class _Bells:
     def resume(self, askers: Sequence[_Bell]) -> None:
         for bell in askers:
             bell.rung.set()
+
+    def brings_more(self) -> bool:
+        return False
 
 
 class _Bell:
@@ -120,6 +128,12 @@ def answered(requests: Sequence[Request[Any, Any]]) -> None:
             askers.setdefault(request.asker.together, []).append(request.asker)
     for together, group in askers.items():
         together.resume(group)
+
+
+def brings_more(requests: Sequence[Request[Any, Any]]) -> bool:
+    """Whether those who asked last have others with them who are about to ask."""
+    asker = requests[-1].asker
+    return asker is not None and asker.together.brings_more()
 
 
 def carried(way: Coroutine[Request[Any, Any], None, Result]) -> Result:

@@ -32,9 +32,15 @@ class _Tuning:
         self._lock = threading.Lock()
         self._runs = 0
         self._before = gc.get_threshold(), sys.getswitchinterval()
+        self._is_first = True
 
     def begin(self) -> None:
         with self._lock:
+            if self._is_first:
+                self._is_first = False
+                # Modules and templates stay. To look through them for cycles once a run, as its end
+                # would bring about, takes longer than a hundred messages.
+                gc.freeze()
             if not self._runs:
                 self._before = gc.get_threshold(), sys.getswitchinterval()
                 gc.set_threshold(_OBJECTS, *self._before[0][1:])

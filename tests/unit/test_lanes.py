@@ -1,0 +1,128 @@
+"""When a lane writes at once, and when it waits for more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from postlease.delivery import lanes
+from postlease.delivery.calls import Calls
+from postlease.delivery.lanes import Lane
+from postlease.delivery.requests import Line, Request
+from postlease.model import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SECONDS = 30.0
+
+
+class Group:
+    """Askers of whom others come when a lane asks for them: more at once, then none."""
+
+    def __init__(self, more: int) -> None:
+        self.together = self
+        self.line: Line[int, Any] | None = None
+        self.asked = 0
+        self._more = more
+        self._answers = threading.Semaphore(0)
+
+    def put(self, number: int) -> None:
+        assert self.line is not None
+        claim = Claim(UUID(int=number), "worker", 1)
+        Request(self.line, number, claim, time.monotonic() + SECONDS).put(self)
+
+    def resume(self, askers: Sequence[Any]) -> None:
+        self._answers.release(len(askers))
+
+    def brings_more(self) -> bool:
+        self.asked += 1
+        for number in range(self._more):
+            self.put(100 + number)
+        brought, self._more = self._more, 0
+        return brought > 0
+
+    def wait_for(self, number: int) -> None:
+        for _ in range(number):
+            assert self._answers.acquire(timeout=SECONDS)
+
+
+class Connections:
+    """A database that is never asked."""
+
+    def connection(self) -> None:
+        return None
+
+
+class Batches:
+    """A lane with one line, and how many were written together."""
+
+    def __init__(self, group: Group, calls: Calls | None) -> None:
+        self.written: list[int] = []
+        database: Any = Connections()
+        self.lane = Lane("lane", database)
+        group.line = self.lane.line(self._write, calls=calls)
+
+    def _write(self, connection: Any, items: list[int]) -> Any:
+        del connection
+        self.written.append(len(items))
+        return lambda _: None
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a moment changes nothing."""
+    monkeypatch.setattr(lanes, "_WHILE_SECONDS", SECONDS)
+
+
+def test_authorizations_wait_while_others_set_out() -> None:
+    group = Group(more=10)
+    batches = Batches(group, Calls(100))
+    group.put(0)
+    group.put(1)
+    with batches.lane:
+        group.wait_for(12)
+    assert batches.written == [2, 10]
+    assert group.asked == 3
+
+
+def test_records_do_not() -> None:
+    group = Group(more=10)
+    batches = Batches(group, None)
+    group.put(0)
+    group.put(1)
+    with batches.lane:
+        group.wait_for(2)
+    assert (batches.written, group.asked) == ([2], 0)
+
+
+def test_nor_does_whoever_is_alone() -> None:
+    group = Group(more=10)
+    batches = Batches(group, Calls(100))
+    group.put(0)
+    with batches.lane:
+        group.wait_for(1)
+    assert (batches.written, group.asked) == ([1], 0)
+
+
+def test_a_connection_that_fails_at_first_ends_no_lane() -> None:
+    class Away(Connections):
+        tries = 0
+
+        def connection(self) -> None:
+            self.tries += 1
+            if self.tries == 1:
+                raise OSError("away")
+
+    group = Group(more=0)
+    batches = Batches(group, None)
+    away: Any = Away()
+    batches.lane._database = away
+    with batches.lane:
+        group.put(0)
+        group.wait_for(1)
+    assert (batches.written, away.tries) == ([1], 2)
