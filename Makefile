@@ -29,7 +29,7 @@ demo: setup  ## run the main flow end to end and print what happened
 dev: setup  ## run the whole stack until Ctrl-C (PORT, DATABASE_URL, SCHEDULES=off, SAM_LOCAL=on, TEMPLATES_DIRECTORY)
 	@exec env $(RUN) -m local dev
 
-ops: setup  ## see and mend mail over the API (ARGS, such as ARGS="--local stats"; ARGS=--help)
+ops: setup  ## see and mend mail over the API (ARGS, such as ARGS="--local stats"; ARGS)
 	@exec env $(RUN) -m ops $(ARGS)
 
 test: $(if $(ARGS),test-chosen,test-inside test-whole)  ## run the tests (ARGS for pytest; -j2 takes two processors)
@@ -51,11 +51,11 @@ setup-peers: setup  ## make .venv-peers with the queues that the bench compares
 bench: setup-peers  ## measure all and write docs/performance.md (under 15 minutes on two quiet cores; ARGS)
 	@$(RUN) -m bench $(ARGS)
 
-bench-quick: setup  ## the same without the peers and the long cases; under 90 seconds, prints only
+bench-quick: setup  ## the same without the peers and the long cases; under 90 seconds on two quiet cores, prints only (ARGS)
 	@$(RUN) -m bench --quick $(ARGS)
 
-bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep
-	@$(RUN) -m bench.doorbell
+bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep (ARGS)
+	@$(RUN) -m bench.doorbell $(ARGS)
 
 bench-oracle: setup  ## measure whether the time of an answer tells who has an account (ARGS)
 	@$(RUN) -m bench.oracle $(ARGS)

@@ -4,6 +4,9 @@ It writes bench/results.json, docs/performance.md with its chart, and the README
 with status 1 if something could not be measured; a ratio that misses its aim is told and is no
 error. What is not the whole of it (--quick, --only, --without-peers, fewer than three turns) is
 only printed.
+
+The server is made for the run, with its default durability, and is gone with it; DATABASE_URL is
+not asked.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass
 
 from bench.cases import CASES
+from bench.measuring.arguments import whole
 from bench.measuring.findings import Scale
 from bench.peers import others
 
@@ -19,8 +20,8 @@ LITTLE_GB = 3
 _EPILOG = """cases: {cases}
 
 examples:
-  python -m bench                                        all; writes results and page
-  python -m bench --quick                                under 90 seconds, without peers
+  python -m bench                                        all, 15 minutes; writes the page
+  python -m bench --quick                                under 90 seconds on two quiet cores
   python -m bench --only queue,latency50 --turns 1       two cases, once
   python -m bench --only queue --without-peers           only what needs no other queue
 
@@ -56,16 +57,32 @@ def plan(arguments: list[str] | None, *, about: str) -> Plan:
         epilog=_EPILOG.format(cases=", ".join(CASES)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="the short cases, shorter; prints")
-    parser.add_argument("--only", default="", metavar="CASES", help="these, by comma; prints")
-    parser.add_argument("--without-peers", action="store_true", help="Postlease alone; prints")
     parser.add_argument(
-        "--turns", type=int, metavar="N", help=f"runs of each queue: {TURNS}, or 1 if quick"
+        "--quick",
+        action="store_true",
+        help="only the short cases, once, on less, without other queues; writes nothing",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="CASES",
+        help="only these, with commas between them; writes nothing",
+    )
+    parser.add_argument(
+        "--without-peers", action="store_true", help="no other queue; writes nothing"
+    )
+    parser.add_argument(
+        "--turns",
+        type=whole(1),
+        metavar="N",
+        help="how often each queue runs where queues are compared:"
+        f" {TURNS} times, once if quick; fewer than {TURNS} write nothing",
     )
     given = parser.parse_args(arguments)
-    if given.turns is not None and given.turns < 1:
-        parser.error("--turns wants 1 or more")
-    chosen = [name for name in given.only.split(",") if name]
+    # As they stand, each once.
+    chosen = list(dict.fromkeys(name.strip() for name in (given.only or "").split(",")))
+    chosen = [name for name in chosen if name]
+    if given.only is not None and not chosen:
+        parser.error(f"--only names no case; there are {', '.join(CASES)}")
     if unknown := sorted(set(chosen) - set(CASES)):
         parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
     names = chosen or [name for name, case in CASES.items() if case.in_quick or not given.quick]

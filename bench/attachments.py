@@ -8,7 +8,6 @@ or if a message did not arrive with its attachment.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 import secrets
@@ -19,10 +18,13 @@ from pathlib import Path
 import psycopg
 from psycopg.types.json import Jsonb
 
+from bench.measuring import arguments
 from local.stack import Stack
 
 MESSAGES = 100
 MEGABYTES = 5.0
+LARGEST = 28.5
+"""MB of an attachment: with more the mail is larger than SES takes."""
 LIMIT = 512
 """MB of memory that the sweep must do with; the template gives it more, for its processor."""
 
@@ -35,12 +37,18 @@ SELECT postlease.enqueue_email(
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(line: list[str] | None = None) -> int:
     """Send, print, and say whether all arrived and the memory was enough."""
-    parser = argparse.ArgumentParser(prog="bench.attachments", description=__doc__)
-    parser.add_argument("--messages", type=int, default=MESSAGES)
-    parser.add_argument("--megabytes", type=float, default=MEGABYTES, help="of each attachment")
-    given = parser.parse_args(arguments)
+    parser = arguments.parser("bench.attachments", __doc__)
+    arguments.count(parser, "messages", MESSAGES, "so many, with one attachment each")
+    parser.add_argument(
+        "--megabytes",
+        type=arguments.decimal(0.001, LARGEST),
+        default=MEGABYTES,
+        metavar="MB",
+        help="of 10^6 bytes, for each attachment (%(default)s)",
+    )
+    given = parser.parse_args(line)
     size = int(given.megabytes * 1_000_000)
     # The provider that stands in for SES takes its time over a large mail.
     with Stack(settings={"SWEEP_LINGER_SECONDS": "0", "READ_TIMEOUT_SECONDS": "17"}) as stack:

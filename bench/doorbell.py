@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from bench.measuring import arguments
 from local.stack import Stack
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ class LostError(Exception):
     """A mail did not leave."""
 
 
-def main() -> int:
+def main(line: list[str] | None = None) -> int:
     """Measure both, print both, and say whether both targets are met."""
+    arguments.parser("bench.doorbell", __doc__).parse_args(line)
     met = [
-        _report("doorbell: commit to call", doorbell(), DOORBELL_TARGET_MS),
+        _report("doorbell: start of the transaction to call", doorbell(), DOORBELL_TARGET_MS),
         _report("lingering sweep: commit to call", lingering_sweep(), SWEEP_TARGET_MS, of=max),
     ]
     return 0 if all(met) else 1

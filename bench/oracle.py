@@ -9,7 +9,6 @@ classes it prints how often the best single threshold would guess right, where a
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import itertools
 import json
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from bench.measuring import arguments
 from local.stack import Stack
 from postlease import suppression, tokens
 
@@ -60,17 +60,22 @@ class Asked:
     seconds: list[float] = field(default_factory=list)
 
 
-def main() -> int:
+def main(line: list[str] | None = None) -> int:
     """Measure all routes, print each pair of classes, and say whether all keep to the limit."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--requests", type=int, default=REQUESTS, help="of each class and route")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000))
-    arguments = parser.parse_args()
-    print(f"oracle: seed={arguments.seed} requests={arguments.requests}", flush=True)
+    parser = arguments.parser("bench.oracle", __doc__)
+    arguments.count(parser, "requests", REQUESTS, "so many of each class on each route")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=random.SystemRandom().randrange(10_000),
+        help="of the order of requests; without it another one each time, which is printed",
+    )
+    given = parser.parse_args(line)
+    print(f"oracle: seed={given.seed} requests={given.requests}", flush=True)
     no_limits = {"CLIENT_LIMIT_PER_MINUTE": "0", "CLIENT_LIMIT_PER_HOUR": "0"}
     with Stack(queues=True, settings=no_limits) as stack:
         kept = [
-            _report(route, _ask(stack, route, arguments.requests, random.Random(arguments.seed)))  # noqa: S311
+            _report(route, _ask(stack, route, given.requests, random.Random(given.seed)))  # noqa: S311
             for route in ROUTES
         ]
     return 0 if all(kept) else 1

@@ -10,7 +10,6 @@ above 20 ms.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import os
@@ -29,6 +28,7 @@ import boto3
 import psycopg
 
 from bench.cases.rows import finished_up_to, unchecked
+from bench.measuring import arguments
 from bench.measuring.children import Child, ChildError
 from bench.measuring.cluster import PYTHONPATH, ROOT, Cluster, cluster
 from bench.measuring.figures import percentile
@@ -98,15 +98,9 @@ class Sweep:
                 time.sleep(PAUSE_SECONDS)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(line: list[str] | None = None) -> int:
     """Fill, claim, retain, kill, count, print."""
-    parser = argparse.ArgumentParser(prog="bench.retention", description=__doc__)
-    parser.add_argument("--messages", type=int, default=300_000)
-    parser.add_argument("--objects", type=int, default=30_000)
-    parser.add_argument("--orphans", type=int, default=1_000)
-    parser.add_argument("--kills", type=int, default=2)
-    parser.add_argument("--mode", choices=("delete", "archive"), default="delete")
-    given = parser.parse_args(arguments)
+    given = _given(line)
     storage = {"bucket": BUCKET, "objects": given.objects, "orphans": given.orphans}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -137,6 +131,21 @@ def main(arguments: list[str] | None = None) -> int:
             sweeping.join()
         seconds = time.monotonic() - started
         return _report(given, home, endpoint, waiting, (kills, said, seconds), (idle, beside))
+
+
+def _given(line: list[str] | None) -> Any:
+    """What was asked for; ends the process with status 2 if that cannot be."""
+    parser = arguments.parser("bench.retention", __doc__)
+    arguments.count(parser, "messages", 300_000, "finished messages, old enough to leave")
+    arguments.count(parser, "objects", 30_000, "so many of them own an object", least=0)
+    arguments.count(parser, "orphans", 1_000, "objects that no message owns", least=0)
+    arguments.count(parser, "kills", 2, "how often retention is killed on its way", least=0)
+    modes = ("delete", "archive")
+    parser.add_argument("--mode", choices=modes, default="delete", help="what becomes of them")
+    given = parser.parse_args(line)
+    if given.objects > given.messages:
+        parser.error("--objects: no more than there are --messages")
+    return given
 
 
 def _child(module: str, asked: Any, folder: Path) -> Child:

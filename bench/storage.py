@@ -6,12 +6,12 @@ their indexes after VACUUM, less what they had when empty, for each message.
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING
 
 import psycopg
 
+from bench.measuring import arguments
 from local.stack import Stack
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ _SIZE = """SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
     WHERE relnamespace = 'postlease'::regnamespace AND relkind = 'r'"""
 
 
-def main() -> None:
+def main(line: list[str] | None = None) -> None:
     """Print kB a message."""
-    parser = argparse.ArgumentParser(prog="python -m bench.storage", description=__doc__)
-    parser.add_argument("--messages", type=int, default=20_000)
-    messages = parser.parse_args().messages
+    parser = arguments.parser("bench.storage", __doc__)
+    arguments.count(parser, "messages", 20_000, "so many receipts, with two parameters and a key")
+    messages = parser.parse_args(line).messages
     with (
         Stack(settings={"SWEEP_LINGER_SECONDS": "0"}) as stack,
         psycopg.connect(stack.database_url, autocommit=True) as connection,

@@ -48,8 +48,20 @@ def test_a_case_without_other_queues_wants_none() -> None:
     assert plan("--only=queue").wants_peers
 
 
+def test_cases_are_taken_once_each_and_with_spaces() -> None:
+    assert plan("--only=mime, queue,mime").names == ("mime", "queue")
+
+
 @pytest.mark.parametrize(
-    ("argument", "word"), [("--only=quue", "quue"), ("--turns=0", "--turns"), ("--fast", "--fast")]
+    ("argument", "word"),
+    [
+        ("--only=quue", "quue"),
+        ("--only=", "--only"),
+        ("--only=,", "--only"),
+        ("--turns=0", "--turns"),
+        ("--turns=two", "--turns"),
+        ("--fast", "--fast"),
+    ],
 )
 def test_what_there_is_not_is_refused_by_name(
     argument: str, word: str, capsys: pytest.CaptureFixture[str]
