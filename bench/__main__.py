@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import asking
 from bench.cases import CASES
+from bench.cases.queues import MANY_SLOTS, SLOTS
 from bench.measuring.children import ChildError
 from bench.measuring.cluster import ROOT, cluster
 from bench.measuring.progress import elapsed, tell
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _refuse("interrupted; nothing was written")
     if asked.writes:
-        versions = {"PostgreSQL": version, **versions}
+        versions = {Own.name: Own().version(), "PostgreSQL": version, **versions}
         _write(findings, failures, machine=about, versions=versions, seconds=elapsed())
     for name, text in failures.items():
         tell(f"NOT MEASURED: {name}: {text}")
@@ -87,7 +88,8 @@ def _measure(asked: Plan) -> tuple[str, list[Finding], dict[str, str]]:
 
 
 def _write(findings: list[Finding], failures: dict[str, str], **told: Any) -> None:
-    settings = {one.name: one.settings for one in (Own(), *others.PEERS)}
+    settings = {peer.name: peer.settings for peer in others.PEERS}
+    settings[Own.name] = f"{SLOTS} send slots, {MANY_SLOTS:,} on the queue path alone"
     settings["PostgreSQL"] = "shared_buffers 1 GB, max_wal_size 8 GB"
     written = results.results(findings, failures=failures, **told)
     RESULTS.write_text(json.dumps(written, indent=2) + "\n")

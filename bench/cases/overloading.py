@@ -111,11 +111,13 @@ def overload(cluster: Cluster, scale: Scale) -> Finding:
     return Finding(
         "Sign-ups beyond what the machine can serve",
         f"Through the local gateway, functions in processes of their own, doorbell off: {CALLERS}"
-        f" callers one after the other, then {OVERLOAD} times their rate for"
-        f" {OVERLOAD_SECONDS:.0f} s over at most {CONNECTIONS:,} connections. Every request that"
-        " was sent was answered, and every mail that was accepted was found in the database, once."
-        " The gateway has room for so many requests and sends the others away; callers and gateway"
-        " share the processors with what they measure. Of the"
+        f" callers, each of which asks again when it was answered, then {OVERLOAD} times their"
+        f" rate for {OVERLOAD_SECONDS:.0f} s over at most {CONNECTIONS:,} connections. Every"
+        " request that was sent was answered, and every mail that was accepted was found in the"
+        " database, once. The gateway has room for so many requests and sends the others away at"
+        " once, which is what the median is made of; those that are served wait. Callers and"
+        " gateway share the processors with what they measure, so fewer are served than without the"
+        " rush. Of the"
         f" {wanted * OVERLOAD_SECONDS:,.0f} requests {many.not_sent:,} were not sent, since no"
         " connection was free.",
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -49,8 +50,11 @@ class Own:
         self.settings = f"{slots} slots"
 
     def version(self) -> str:
-        """That of this folder."""
-        return "this folder"
+        """The commit of this folder, and whether it was changed since."""
+        told = (_git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "-uno"))
+        if not told[0]:
+            return "no commit"
+        return f"commit {told[0]}" + (", changed" if told[1] else "")
 
     def fill(self, cluster: Cluster, work: Work) -> str:
         """Empty the table and ask for the messages, a thousand at a time."""
@@ -72,6 +76,21 @@ class Own:
             ROOT,
             {"PYTHONPATH": PYTHONPATH},
         )
+
+
+def _git(*arguments: str) -> str:
+    """What git says of this folder; empty if there is no git, or nothing to say."""
+    try:
+        asked = subprocess.run(
+            ["git", *arguments],  # noqa: S607
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return asked.stdout.strip()
 
 
 def fill(url: str, messages: int, *, empty: bool = True) -> None:

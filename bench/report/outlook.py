@@ -22,15 +22,17 @@ MANY = 100 * MILLION
 
 _LAMBDA = """## On a small Lambda
 
-A function has a third of a virtual processor at 512 MB and a whole one at 1,769 MB; sweep, doorbell
+A function has 0.29 of a virtual processor at 512 MB and a whole one at 1,769 MB; sweep, doorbell
 and sign-ups have 1,024 MB, the others 512. The table takes the figures above, which one core of
-this machine gave, for a whole virtual processor's, and all of a sign-up's time for the processor's.
+this machine gave, for a whole virtual processor's, and all of a sign-up's time for the processor's,
+though most of it is waiting for the database's disk.
 
 {table}
-So a third of a processor makes a third of the rates, and three times the times. What bounds a sweep
-first is mostly something else: with the default {slots} slots and {call:.0f} ms a call it sends
-{by_slots}/s whatever its memory, and the account's rate at SES is lower still for nearly everybody.
-The database's part is the server's processor time in the tables, on the database's own machine.
+So a third of a processor makes a third of the rates, and up to three times the times. What bounds
+a sweep first is mostly something else: with the default {slots} slots and {call:.0f} ms a call it
+sends {by_slots}/s whatever its memory, and the account's rate at SES is lower still for nearly
+everybody. The database's part is the server's processor time in the tables, on the database's own
+machine.
 Between a function and its database lies a network: each commit costs a round trip more, about a
 millisecond, and a batch shares it. None of this was measured on Lambda.
 """
@@ -46,35 +48,41 @@ by region: look them up before you rely on them. [deploy.md](deploy.md#what-it-c
 Whether a mail is asked for or not, a month of 730 hours:
 
 {idle}
-A database that exists already costs nothing more, and the sweep under a dollar where it does not
-linger (`SWEEP_LINGER_SECONDS` = 0).
+That is {without_database} without the database, where one exists already, and less than {drained}
+where the sweep, besides, drains and ends (`SWEEP_LINGER_SECONDS` = 0).
 
 Each million mails besides, asked for by sign-ups (a request and a doorbell each), or by plain SQL:
 
 {million}
 From this run: {signup} ms for a sign-up, on {share:.0%} of a processor; for the delivery of 1,000
-messages {server} s of the server's processor; {wal:,.0f} bytes of WAL a message. Assumed, and not
-measured: {call:.0f} ms for a call of SES, {doorbell:.0f} ms for a doorbell; {events} events that
-SES tells of a mail, each fetched by itself, and {feedback:.0f} ms of work for it; {log:.0f} kB of
-log for a mail and {log_sign_up:.0f} more for a sign-up; {acu} of a processor in an ACU. The sweep's
-work on a mail is in what it costs idle.
+messages {server} s of the server's processor, and {wal:,.0f} bytes of WAL a message, both beside
+a provider that takes 50 ms. [Measured](measurements.md#room-in-the-database) elsewhere: {row} kB
+of room for a message. Assumed, and not measured: {call:.0f} ms for a call of SES, {doorbell:.0f}
+ms for a doorbell; {events} events that SES tells of a mail, each fetched by itself, and
+{feedback:.0f} ms of work for it; {log:.0f} kB of log for a mail and {log_sign_up:.0f} more for a
+sign-up; {acu} of a processor in an ACU. The sweep's work on a mail is in what it costs idle.
+
+Left out: what the database does for a sign-up itself, at most {asking:.2f} dollars a million if
+all of its time were the server's processor's; that mails which leave alone, by a doorbell, share no
+batch; and what a reader's click asks for, a page and a verification.
 
 **Where the knee is.** What waits costs {idle_sum:,.0f} dollars a month, as much as SES takes for
 {half} mails. With fewer you pay for readiness, with more for SES: all else comes to {rest_sql:.2f}
 (SQL) to {rest_sign_up:.2f} dollars (sign-ups) a million, SES to {ses:,.0f}. The one sweep that runs
 anyway bears {default_rate} mails/s with its default {slots} slots, {default_month:,.0f} million a
 month if they came evenly, and {most_rate}/s with {most_slots}; from there on it takes more memory,
-then more sweeps. One core of the database bears
+then more sweeps. One core of the database bears the delivery of
 {database_rate} messages/s, half an ACU an eighth of that.
 
 **A hundred million a day** are {mean:,.0f} a second, and {peak:,.0f} in an hour of three times the
 mean. SES comes first: it has to grant that rate and the quota of 24 hours, and takes {ses_day:,.0f}
-dollars a day, beside which the rest is small. The peak keeps {slots_needed:,.0f} calls in flight;
+dollars a day; the rest takes {rest_day:,.0f} (SQL) at the prices above. The peak keeps
+{slots_needed:,.0f} calls in flight;
 that is {sweeps} sweeps of a whole processor and {most_slots} slots, more than the reserved 2, and
 connections to match. The server spends {database:.1f} cores on delivery alone, and writes
-{wal_mb:.0f} MB of WAL a second. {gb:,.0f} GB more each day would keep retention busy for
-{deleting:.0%} of the time, and the vacuum behind it: partition by day, and drop days. Before one
-writer is full, take
+{wal_mb:.0f} MB of WAL a second; asking for the mail comes on top, see "Asking for mail".
+{gb:,.0f} GB more each day would keep retention busy for {deleting:.0%} of the time, and the vacuum
+behind it: partition by day, and drop days. Before one writer is full, take
 several databases, each with a stack of its own, by product or by recipient; nothing joins across
 them. An SQS queue before the database, {queue:,.0f} dollars a day in batches of ten, takes the peak
 off it, for those whose own transaction need not hold the mail. None of this was tried: the figures
@@ -127,11 +135,16 @@ def _dollars(run: Measured) -> str:
     day = costs.daily(run, MANY)
     idle_sum = sum(idle.values())
     ses = sign_up["SES"]
+    lambda_, _, _, database = idle.values()
     default = run.sweep_rate(costs.SWEEP_MB, costs.DEFAULT_SLOTS)
     return _COST.format(
         prices=_prices(),
         idle=_sums(("what waits", "dollars a month"), idle),
         million=_sums(("for a million", "by sign-ups", "by SQL"), sign_up, plain),
+        without_database=f"{idle_sum - database:,.2f}",
+        drained=math.ceil(idle_sum - database - lambda_ + 1),
+        asking=costs.asking_at_most(run),
+        row=costs.ROW_KB,
         signup=number(run.signup_p50_ms),
         share=costs.share(costs.SWEEP_MB),
         server=number(run.server_cpu_per_1000),
@@ -157,6 +170,7 @@ def _dollars(run: Measured) -> str:
         mean=MANY / costs.DAY_SECONDS,
         peak=day.rate,
         ses_day=day.ses_dollars,
+        rest_day=costs.without_ses(plain) * MANY / MILLION,
         slots_needed=day.slots,
         sweeps=math.ceil(day.sweeps),
         database=day.database_processors,

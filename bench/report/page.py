@@ -23,6 +23,9 @@ Written by `make bench`; change the bench and not this page. All figures are of 
 machine, and on one PostgreSQL with its default durability (fsync, synchronous_commit and
 full_page_writes on). Figures are medians, with the range of the runs in brackets where there were
 several. What is compared ran in turn, so a ratio says more than the two figures that it is made of.
+CPU s/1,000 is seconds of processor time for 1,000 messages: of the worker's process, and of all of
+PostgreSQL's. p50 and p99 are the times that half, and 99 of 100, do not exceed. An aim is the
+project's own; those that are missed stand here as the others do.
 """
 
 
@@ -60,7 +63,7 @@ def _where(
             f"{machine['measured_at']}, {seconds / 60:.0f} minutes on {machine['cores']} cores of"
             f" {machine['processor']}, {machine['memory_gb']} GB, {machine['system']}, kernel"
             f" {machine['kernel']}, Python {machine['python']}; load at the start"
-            f" {machine['load']}. Each queue ran {machine['turns']} times.\n"
+            f" {machine['load']}. Where queues are compared, each ran {machine['turns']} times.\n"
         ),
         "| what | version | settings |",
         "|---|---|---|",
