@@ -51,7 +51,7 @@ setup-peers: setup  ## make .venv-peers with the queues that the bench compares
 bench: setup-peers  ## measure all and write docs/performance.md (under 15 minutes on two quiet cores; ARGS)
 	@$(RUN) -m bench $(ARGS)
 
-bench-quick: setup  ## the same without the peers and the long cases; under 90 seconds on two quiet cores, prints only (ARGS)
+bench-quick: setup  ## the same without the peers and the long cases; under 90 seconds, prints only (ARGS)
 	@$(RUN) -m bench --quick $(ARGS)
 
 bench-doorbell: setup  ## measure how soon mail leaves: by the doorbell, by a lingering sweep (ARGS)

@@ -6,22 +6,27 @@ import argparse
 import shutil
 import tempfile
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bench.cases import CASES
 from bench.measuring.arguments import whole
 from bench.measuring.findings import Scale
 from bench.peers import others
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TURNS = 3
 MESSAGES = 10_000
 FREE_GB = 15
 """What the whole run wants on the disk of temporary files: five million rows, and their WAL."""
 LITTLE_GB = 3
-_EPILOG = """cases: {cases}
+_EPILOG = """cases, those of --quick with a star:
+{cases}
 
 examples:
   python -m bench                                        all, 15 minutes; writes the page
-  python -m bench --quick                                under 90 seconds on two quiet cores
+  python -m bench --quick                                90 seconds on two quiet cores
   python -m bench --only queue,latency50 --turns 1       two cases, once
   python -m bench --only queue --without-peers           only what needs no other queue
 
@@ -54,7 +59,7 @@ def plan(arguments: list[str] | None, *, about: str) -> Plan:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=about,
-        epilog=_EPILOG.format(cases=", ".join(CASES)),
+        epilog=_EPILOG.format(cases="\n".join(_told())),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -93,6 +98,13 @@ def plan(arguments: list[str] | None, *, about: str) -> Plan:
         Scale(turns=turns, messages=MESSAGES, with_peers=with_peers, large=not given.quick),
         writes=with_peers and not chosen and turns >= TURNS,
     )
+
+
+def _told() -> Iterator[str]:
+    """A line for each case: its name, whether the quick form has it, its question."""
+    for name, case in CASES.items():
+        question = (case.measure.__doc__ or "").partition("\n")[0]
+        yield f"  {name:<12} {'*' if case.in_quick else ' '} {question}"
 
 
 def obstacle(asked: Plan) -> str:

@@ -102,4 +102,4 @@ def _peak(pid: int | None) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(arguments.status("bench.attachments", main))

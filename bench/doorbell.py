@@ -137,4 +137,4 @@ def _report(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(arguments.status("bench.doorbell", main))

@@ -160,4 +160,4 @@ def _report(route: str, asked: dict[str, Asked]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(arguments.status("bench.oracle", main))

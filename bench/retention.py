@@ -259,4 +259,4 @@ def _stored(endpoint: str) -> tuple[int, int, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(arguments.status("bench.retention", main))

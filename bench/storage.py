@@ -7,6 +7,7 @@ their indexes after VACUUM, less what they had when empty, for each message.
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -22,7 +23,7 @@ _SIZE = """SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
     WHERE relnamespace = 'postlease'::regnamespace AND relkind = 'r'"""
 
 
-def main(line: list[str] | None = None) -> None:
+def main(line: list[str] | None = None) -> int:
     """Print kB a message."""
     parser = arguments.parser("bench.storage", __doc__)
     arguments.count(parser, "messages", 20_000, "so many receipts, with two parameters and a key")
@@ -44,6 +45,7 @@ def main(line: list[str] | None = None) -> None:
             _size(connection) - empty,
             messages,
         )
+    return 0
 
 
 def _receipt(number: int) -> dict[str, Any]:
@@ -67,4 +69,4 @@ def _report(when: str, size: int, messages: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(arguments.status("bench.storage", main))

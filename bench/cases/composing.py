@@ -33,7 +33,7 @@ _READER = "reader@example.com"
 
 
 def composing(cluster: Cluster, scale: Scale) -> Finding:
-    """Both in turn, in one thread, by that thread's processor time."""
+    """MIME by the product and by `EmailMessage`, in one thread, by its processor time."""
     del cluster, scale
     parameters = {"order_number": "A-1", "total": "12.00"}
     rendered = Templates(SHIPPED).render("receipt", "en", parameters)

@@ -37,7 +37,7 @@ INSERT_MANY: LiteralString = (
 
 
 def enqueueing(cluster: Cluster, scale: Scale) -> Finding:
-    """One message a transaction, and a thousand."""
+    """Asking for mail, one a transaction and a thousand, against bare INSERTs."""
     url = cluster.postlease("postlease").owner
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(EMPTY)

@@ -43,7 +43,7 @@ _HANDLER = "def handler(event, context): return None\n"
 
 
 def cold_starts(cluster: Cluster, scale: Scale) -> Finding:
-    """Each function and its libraries, started in turn."""
+    """Each function's start against that of its libraries alone, in turn."""
     del scale
     rows = []
     ratios: list[float] = []

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, TypeVar
+
+from local.binaries import PostgresError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +28,18 @@ def count(to: argparse.ArgumentParser, name: str, usual: int, told: str, *, leas
     to.add_argument(
         f"--{name}", type=whole(least), default=usual, metavar="N", help=f"{told} (%(default)s)"
     )
+
+
+def status(name: str, main: Callable[[], int]) -> int:
+    """What main says; 1, and the reason in one line, if there is no server or somebody ends it."""
+    try:
+        return main()
+    except PostgresError as error:
+        reason = str(error)
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    print(f"{name}: {reason}", file=sys.stderr)
+    return 1
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:

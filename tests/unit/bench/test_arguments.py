@@ -10,6 +10,7 @@ import pytest
 
 import bench
 from bench.measuring import arguments
+from local.binaries import PostgresError
 
 COMMANDS = ("doorbell", "oracle", "attachments", "storage", "retention")
 
@@ -64,3 +65,12 @@ def test_bounds_are_part_of_the_range() -> None:
     assert arguments.whole(1)("1") == 1
     assert arguments.whole(1, 3)("3") == 3
     assert arguments.decimal(0.5, 28.5)("28.5") == pytest.approx(28.5)
+
+
+def test_a_command_without_a_server_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> int:
+        raise PostgresError("there is none")
+
+    assert arguments.status("bench.storage", fails) == 1
+    assert capsys.readouterr().err == "bench.storage: there is none\n"
+    assert arguments.status("bench.storage", lambda: 0) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -50,6 +51,14 @@ def test_a_case_without_other_queues_wants_none() -> None:
 
 def test_cases_are_taken_once_each_and_with_spaces() -> None:
     assert plan("--only=mime, queue,mime").names == ("mime", "queue")
+
+
+def test_help_says_of_each_case_what_it_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        plan("--help")
+    told = capsys.readouterr().out
+    for name, case in CASES.items():
+        assert re.search(rf"^  {name} +{'[*]' if case.in_quick else ''} *\w.+$", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
