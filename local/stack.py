@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import secrets
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from local import postgres, resources
 from local.aws import Aws
@@ -27,6 +24,7 @@ from local.events import http_event, queue_event, schedule_event
 from local.functions import Function
 from local.gateway import Gateway
 from local.keeper import Keeper
+from local.own_database import OwnDatabase, OwnDatabaseError
 from local.provider import Events, Fault, Provider
 from local.queues import Poller
 from local.rules import targets
@@ -48,7 +46,6 @@ MIGRATE = "migrate"
 
 _COUNT_BY_STATUS = """-- console.count_by_status
     SELECT status, count(*) FROM postlease.email_messages GROUP BY status ORDER BY status"""
-_SERVER_LOCK = 7_652_041
 
 
 class StackError(Exception):
@@ -111,8 +108,7 @@ class Stack:
     @property
     def server(self) -> str:
         """Which PostgreSQL server the database is made on, and dropped again; no password."""
-        where = postgres.told(self.database_url)
-        return f"{where}, by DATABASE_URL" if self._is_given else where
+        return self._database.server
 
     def invoke(self, name: str, event: Any = None) -> Any:
         """Run a function and return its result; StackError carries what went wrong inside it."""
@@ -221,13 +217,17 @@ class Stack:
         for old in self.log_folder.glob("*.log"):
             old.unlink()
         self.aws = started.enter_context(Aws(self._keeper, self.log_folder / "aws.log"))
-        owner = self._start_database(started)
+        try:
+            self._database = OwnDatabase(self._server_url, keeper=self._keeper, started=started)
+        except OwnDatabaseError as error:
+            raise StackError(str(error)) from error
+        self.database_url = self._database.url
         self.provider = Provider(forward=self._forward, publish=self._publish)
         started.callback(self.provider.close)
         self.template, self._queue_urls = resources.make(
             self.aws,
             self._template_path,
-            self._parameters(owner),
+            self._parameters(self._database.login),
             password=postgres.application_password(self.database_url),
             senders={SENDER, *self._settings.get("ALLOWED_SENDERS", "").split(",")},
         )
@@ -265,29 +265,6 @@ class Stack:
             if self._with_queues:
                 poller.start()
 
-    def _start_database(self, started: contextlib.ExitStack) -> dict[str, str]:
-        """A database of our own; returns the owner's login in the form of its secret."""
-        self._is_given = self._server_url is None and bool(os.environ.get("DATABASE_URL"))
-        if self._server_url is None:
-            self._server_url = started.enter_context(postgres.server())
-        name = f"postlease_local_{secrets.token_hex(6)}"
-        try:
-            self.database_url = postgres.create_database(self._server_url, name)
-        except psycopg.Error as error:
-            reason = " ".join(str(error).split())
-            where = " on the server of DATABASE_URL" if self._is_given else ""
-            raise StackError(f"cannot create a database{where}: {reason}") from error
-        self._keeper.drop_database(self._server_url, name)  # paid when all sessions have ended
-        login = conninfo_to_dict(self.database_url)
-        return {
-            "host": str(login.get("host") or "localhost"),
-            "port": str(login.get("port") or 5432),
-            "dbname": name,
-            "username": str(login.get("user") or "postgres"),
-            "password": str(login.get("password") or ""),
-            "sslmode": str(login.get("sslmode") or "prefer"),
-        }
-
     def _parameters(self, owner: dict[str, str]) -> dict[str, str]:
         """What the template is told; owner is the database's login."""
         parameters = {
@@ -309,9 +286,7 @@ class Stack:
     def _migrate(self) -> None:
         if MIGRATE not in self.functions:
             return
-        # Roles belong to the whole server: two stacks on it must not create them at once.
-        with psycopg.connect(self._server_url or "", autocommit=True) as connection:
-            connection.execute("SELECT pg_advisory_lock(%s)", (_SERVER_LOCK,))
+        with self._database.server_alone():
             result = self.run(MIGRATE, {})
         if result.error is not None:
             raise StackError(_complaint(result))
