@@ -44,7 +44,7 @@ def figures(results: Mapping[str, Any]) -> str:
     machine = results["machine"]
     rows = tuple(_rows(results["cases"]))
     return (
-        f"{markdown(Table(('one worker', 'measured'), rows))}\n"
+        f"{markdown(Table(('what', 'measured'), rows))}\n"
         f"On {machine['cores']} cores of {machine['processor']}, with PostgreSQL"
         f" {results['versions']['PostgreSQL']} and its default durability beside it."
         " [docs/performance.md](docs/performance.md)\n"
