@@ -90,6 +90,29 @@ def test_authorizations_wait_while_others_set_out() -> None:
     assert group.asked == 3
 
 
+def test_what_another_line_was_asked_does_not_wait_with_them() -> None:
+    """A call to the gate, or a mail whose turn it is, among authorizations."""
+
+    class Busy(Group):
+        other: Line[int, Any]
+
+        def brings_more(self) -> bool:
+            if not self.asked:
+                claim = Claim(UUID(int=9), "worker", 1)
+                Request(self.other, 9, claim, time.monotonic() + SECONDS).put(self)
+            self.asked += 1
+            return True
+
+    group = Busy(more=0)
+    batches = Batches(group, Calls(100))
+    group.other = batches.lane.line(batches._write)
+    group.put(0)
+    group.put(1)
+    with batches.lane:
+        group.wait_for(3)
+    assert (batches.written, group.asked) == ([2, 1], 1)
+
+
 def test_records_do_not() -> None:
     group = Group(more=10)
     batches = Batches(group, None)

@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from postlease import outbox
-from postlease.database import connect, translated_errors
+from postlease.database import Database, connect, translated_errors
 from postlease.delivery import outcomes
 from postlease.delivery.calls import Calls
 from postlease.delivery.connections import Connections
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 TERMS = outbox.Terms("ses", keeps_keys=False, needed=arrange.NEEDED, max_attempts=5)
+NOWHERE = "host=127.0.0.1 port=1 user=nobody dbname=none"
 
 
 def soon() -> float:
@@ -150,12 +152,99 @@ def test_a_commit_whose_answer_was_lost_is_not_a_lost_lease(
 
 
 def test_a_database_that_stays_away_ends_the_waiting_with_the_lease(owner: Connection) -> None:
-    away = Connections.new(lambda *, refresh: "host=127.0.0.1 port=1 user=nobody dbname=none")
+    away = Connections.new(lambda *, refresh: NOWHERE)
     with Writer(away, TERMS, Calls(100)) as writer:
         until = time.monotonic() + 0.2
         with pytest.raises(UnavailableError):
             writer.record(arrange.sent(Claim(UUID(int=1), "worker-a", 1)), until=until)
         assert time.monotonic() >= until
+
+
+class Reach:
+    """Where records find the database: away, until it is back."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self.is_away = True
+
+    def __call__(self, *, refresh: bool) -> str:
+        del refresh
+        return NOWHERE if self.is_away else self._conninfo
+
+
+@pytest.fixture
+def reach(application_conninfo: str) -> Reach:
+    return Reach(application_conninfo)
+
+
+@pytest.fixture
+def half_writer(connections: Connections, reach: Reach) -> Iterator[Writer]:
+    """A writer whose records' connection may be the one too many."""
+    records = Database(reach)
+    with Writer(replace(connections, records=records), TERMS, Calls(100)) as running:
+        yield running
+    records.discard()
+
+
+def test_nothing_is_authorized_that_could_not_be_recorded(
+    half_writer: Writer, owner: Connection, application: Connection
+) -> None:
+    [message_id] = arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    with pytest.raises(UnavailableError):
+        half_writer.authorize(outbox.Asked(message.claim, ()), until=time.monotonic() + 0.5)
+    assert arrange.row(owner, message_id)["dispatched_at"] is None
+
+
+def test_it_is_as_soon_as_it_could(
+    half_writer: Writer, reach: Reach, owner: Connection, application: Connection
+) -> None:
+    arrange.enqueue(owner)
+    [message] = arrange.claim(application)
+    with ThreadPoolExecutor(1) as threads:
+        verdict = threads.submit(
+            half_writer.authorize, outbox.Asked(message.claim, ()), until=soon()
+        )
+        while not half_writer._asks:
+            time.sleep(0.001)
+        reach.is_away = False
+        assert verdict.result() == outbox.Verdict("go", frozenset())
+
+
+def test_nor_while_the_records_connection_is_lost(
+    half_writer: Writer, reach: Reach, owner: Connection, application: Connection
+) -> None:
+    """Even if the record that met with it has given up."""
+    reach.is_away = False
+    arrange.enqueue(owner, 2)
+    lost, held = [message.claim for message in arrange.claim(application, 2)]
+    assert half_writer.authorize(outbox.Asked(lost, ()), until=soon())
+    reach.is_away = True
+    half_writer._recorder._database.discard()
+    with pytest.raises(UnavailableError):
+        half_writer.record(arrange.sent(lost), until=time.monotonic())
+    with pytest.raises(UnavailableError):
+        half_writer.authorize(outbox.Asked(held, ()), until=time.monotonic() + 0.5)
+    assert arrange.row(owner, held.message_id)["dispatched_at"] is None
+    reach.is_away = False
+    assert half_writer.authorize(outbox.Asked(held, ()), until=soon())
+
+
+def test_a_writer_for_which_there_is_no_thread_leaves_none(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "records":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    before = threading.active_count()
+    with pytest.raises(RuntimeError), Writer(connections, TERMS, Calls(1)):
+        pass
+    assert threading.active_count() == before
 
 
 @contextmanager

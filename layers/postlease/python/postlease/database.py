@@ -121,6 +121,11 @@ class Database:
         self._used_at = time.monotonic()
         return self._connection
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection is kept."""
+        return self._connection is not None
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
         """One transaction: commits at the block's end, rolls back on any exception."""

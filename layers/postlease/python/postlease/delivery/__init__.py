@@ -93,7 +93,11 @@ def _drain(
     provider = providers.choose(settings)
     needed = settings.times.needed_to_start
     terms = outbox.Terms(provider.name, provider.keeps_keys, needed, settings.max_attempts)
-    with tuned(), Writer(connections, terms, Calls(settings.send_slots)) as writer:
+    with (
+        connections.for_one_run(),
+        tuned(),
+        Writer(connections, terms, Calls(settings.send_slots)) as writer,
+    ):
         gatekeeper = Gatekeeper(
             writer, provider=provider, tally=tally, own_limit=settings.sends_per_second
         )

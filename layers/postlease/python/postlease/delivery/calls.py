@@ -24,10 +24,14 @@ class Calls:
         self._size = size
         self._through = 0
         self._seconds = math.inf
+        self.is_held = False
+        """While it is, nobody is let through."""
 
     @property
     def room(self) -> int:
         """How many more may be let through."""
+        if self.is_held:
+            return 0
         ahead = min(self._within(_AUTHORIZED_SECONDS), self._size * _AUTHORIZED_SHARE)
         return self._size + math.ceil(ahead) - self._through
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from postlease import database
 from postlease.database import Database
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from postlease.database import ReadConninfo
@@ -34,5 +36,21 @@ class Connections:
 
     def discard(self) -> None:
         """Close those that are open; the next use opens new ones."""
-        for field in fields(self):
-            getattr(self, field.name).discard()
+        for kept in self._all:
+            kept.discard()
+
+    @contextlib.contextmanager
+    def for_one_run(self) -> Iterator[None]:
+        """A block, after which they stay open if none is missing.
+
+        Where the server has not enough, two runs that kept two each would starve each other.
+        """
+        try:
+            yield
+        finally:
+            if not all(kept.is_open for kept in self._all):
+                self.discard()
+
+    @property
+    def _all(self) -> list[Database]:
+        return [getattr(self, field.name) for field in fields(self)]

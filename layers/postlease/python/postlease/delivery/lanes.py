@@ -28,6 +28,8 @@ _PAUSE_SECONDS = 0.05
 _FEW = 64
 _MOMENT_SECONDS = 0.003
 _WHILE_SECONDS = 0.03
+_AWAY_SECONDS = 0.25
+"""How long a lane that nobody asks for anything waits before it tries to connect again."""
 
 _BUSY = ("40", "55P03", "57014")
 """Deadlock and serialization, lock timeout, statement timeout."""
@@ -43,8 +45,13 @@ class Lane:
     request's time is over; a batch that fails is replayed row by row.
     """
 
-    def __init__(self, name: str, database: Database) -> None:
+    def __init__(
+        self, name: str, database: Database, connected: Callable[[bool], None] | None = None
+    ) -> None:
+        """connected is told when the connection has come about, and when it is lost."""
         self._database = database
+        self._connected = connected
+        self._is_connected = False
         self.lock = threading.Lock()
         """Guards the lines, and the calls that one of them counts."""
         self._wake = threading.Condition(self.lock)
@@ -90,28 +97,61 @@ class Lane:
 
     def _run(self) -> None:
         self._get_ready()
+        self._seek()
         while work := self._next():
             line, batch = work
             if batch[0].error is not None:
                 answered(batch)
                 continue
             self._write(line, batch)
+            self._seek()
             if 1 < len(batch) < _FEW:
                 self._wait_for_more(line, batch)
 
     def _get_ready(self) -> None:
         """Connect while the first messages are claimed, and not when somebody waits for it."""
         with contextlib.suppress(Exception):  # whoever asks first is told
-            self._database.connection()
+            self._connection()
+
+    def _seek(self) -> None:
+        """Where others wait to hear of a connection, try for one until somebody asks anything."""
+        while self._connected and not self._is_connected:
+            with self.lock:
+                if self._closed or any(self._lines):
+                    return
+                self._sleep(_AWAY_SECONDS)
+            self._get_ready()
+
+    def _connection(self) -> Connection:
+        connection = self._database.connection()
+        self._tell(is_connected=True)
+        return connection
+
+    def _tell(self, *, is_connected: bool) -> None:
+        if self._connected and is_connected != self._is_connected:
+            self._connected(is_connected)
+        self._is_connected = is_connected
+
+    def _sleep(self, seconds: float | None) -> None:
+        """Wait to be roused, at most so long; with the lock in hand."""
+        self._waits = True
+        self._wake.wait(seconds)
+        self._waits = False
 
     def _wait_for_more(self, line: Line[Any, Any], batch: list[Request[Any, Any]]) -> None:
         """Where several came, but few, a moment brings more; while others set out, a while does.
 
-        Nobody pays for that while but authorizations: what they are for has not left.
+        Nobody pays for that while but authorizations: what they are for has not left. What another
+        line was asked ends it.
         """
         ends_at = time.monotonic() + (_WHILE_SECONDS if line.lets_call else 0)
         time.sleep(_MOMENT_SECONDS)
-        while len(line) < _FEW and time.monotonic() < ends_at and brings_more(batch):
+        while (
+            len(line) < _FEW
+            and time.monotonic() < ends_at
+            and brings_more(batch)
+            and not any(other for other in self._lines if other is not line)
+        ):
             time.sleep(_MOMENT_SECONDS)
 
     def _next(self) -> tuple[Line[Any, Any], list[Request[Any, Any]]] | None:
@@ -125,15 +165,13 @@ class Lane:
                 for line in self._lines:
                     if overdue := line.overdue():
                         for request in overdue:
-                            request.error = UnavailableError("no call was free in time")
+                            request.error = UnavailableError("no call could begin in time")
                         return line, overdue
                 ready_at = min(line.ready_at for line in self._lines)
                 if ready_at == math.inf and self._closed:
                     return None
-                self._waits = True
                 left = ready_at - time.monotonic()
-                self._wake.wait(None if left == math.inf else max(left, 0))
-                self._waits = False
+                self._sleep(None if left == math.inf else max(left, 0))
 
     def _write(self, line: Line[Item, Result], batch: list[Request[Item, Result]]) -> None:
         """Try each request of the batch once: answer it, or put it back for another time.
@@ -142,13 +180,14 @@ class Lane:
         """
         asked_at = time.monotonic()
         try:
-            result_of = line.write(self._database.connection(), [r.item for r in batch])
+            result_of = line.write(self._connection(), [r.item for r in batch])
             for request in batch:
                 request.result = result_of(request.claim.message_id)
                 request.answered_at = asked_at
         except UnavailableError as error:
             if not _is_busy(error):
                 self._database.discard()
+                self._tell(is_connected=False)
             self._again(line, batch, error, alone=_is_busy(error))
         except Exception as error:  # noqa: BLE001 - one bad row must cost only itself
             is_odd = isinstance(error, DatabaseError) and not error.concerns_row

@@ -40,14 +40,16 @@ class _GateCall:
 class Writer:
     """Writes authorizations and records, each on a connection and a thread of its own.
 
-    authorize, record and hand-back are safe to repeat, and are repeated, see `Lane`.
+    authorize, record and hand-back are safe to repeat, and are repeated, see `Lane`. Nothing is
+    authorized while records have no connection: it would leave, and nobody could write it down.
     """
 
     def __init__(self, connections: Connections, terms: outbox.Terms, calls: Calls) -> None:
         """calls: how many may be authorized and not have called yet, see `let_go`."""
         self._calls = calls
         self._verdicts = Lane("verdicts", connections.verdicts)
-        self._recorder = Lane("records", connections.records)
+        self._recorder = Lane("records", connections.records, self._hold_unless)
+        calls.is_held = True
         self._lanes = contextlib.ExitStack()
 
         def authorize(
@@ -71,8 +73,11 @@ class Writer:
         )
 
     def __enter__(self) -> Self:
-        self._lanes.enter_context(self._verdicts)
-        self._lanes.enter_context(self._recorder)
+        with contextlib.ExitStack() as lanes:
+            lanes.enter_context(self._verdicts)
+            # If the system has no thread for it, the other one ends too.
+            lanes.enter_context(self._recorder)
+            self._lanes = lanes.pop_all()
         return self
 
     def __exit__(
@@ -109,6 +114,11 @@ class Writer:
             self._calls.end(seconds)
             if self._asks:
                 self._verdicts.rouse()
+
+    def _hold_unless(self, can_record: bool) -> None:  # noqa: FBT001 - as a lane tells it
+        with self._verdicts.lock:
+            self._calls.is_held = not can_record
+            self._verdicts.rouse()
 
     def recording(self, settlement: Settlement, *, until: float) -> Request[Settlement, bool]:
         """What to await, or to wait for, for what `record` answers."""
