@@ -28,6 +28,7 @@ _PAUSE_SECONDS = 0.05
 _FEW = 64
 _MOMENT_SECONDS = 0.003
 _WHILE_SECONDS = 0.03
+_STEP_SECONDS = 0.01
 _AWAY_SECONDS = 0.25
 """How long a lane that nobody asks for anything waits before it tries to connect again."""
 
@@ -152,7 +153,7 @@ class Lane:
             and brings_more(batch)
             and not any(other for other in self._lines if other is not line)
         ):
-            time.sleep(_MOMENT_SECONDS)
+            time.sleep(_STEP_SECONDS)
 
     def _next(self) -> tuple[Line[Any, Any], list[Request[Any, Any]]] | None:
         """Wait for a batch and take the most urgent line's; None when closed and nothing waits."""
