@@ -15,7 +15,7 @@ import pytest
 
 from postlease import attachments, outbox
 from postlease.attachments import Wanted
-from postlease.delivery import draining
+from postlease.delivery import intake
 from postlease.delivery.slots import Slots
 from tests import arrange
 
@@ -382,7 +382,7 @@ def test_a_large_bulk_message_is_not_passed_for_ever_by_the_small_ones_of_a_bett
 ) -> None:
     """There is always another small one in flight when one of them ends."""
     environment(ATTACHMENT_BYTES_IN_FLIGHT="250", SEND_SLOTS="3")
-    monkeypatch.setattr(draining, "_HELD_UP_SECONDS", 0.0)
+    monkeypatch.setattr(intake, "_HELD_UP_SECONDS", 0.0)
     [large] = weighing(owner, bucket, 300, priority=100, waits=60)
     weighing(owner, bucket, *[100] * 40)
     sweeps.meets("slow", seconds=0.05)
@@ -401,7 +401,7 @@ def test_while_a_large_message_waits_for_its_room_auth_mail_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     environment(ATTACHMENT_BYTES_IN_FLIGHT="250")
-    monkeypatch.setattr(draining, "_HELD_UP_SECONDS", 0.0)
+    monkeypatch.setattr(intake, "_HELD_UP_SECONDS", 0.0)
     weighing(owner, bucket, 300, priority=100, waits=60)
     weighing(owner, bucket, 100, 100)
     sweeps.meets("stall", 2)

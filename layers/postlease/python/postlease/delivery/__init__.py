@@ -1,13 +1,14 @@
 """Delivery: claim, prepare, authorize, send, record.
 
     draining     the claim loop
+    intake       what is claimed, and for what there is room
     launching    claimed messages on their way
     crew         the threads that carry them on
     slots        how many messages are in flight, and bytes of their attachments
     calls        how many are let through to the provider, and how far ahead others are claimed
     preparing    a claimed message to bytes
     sending      one message's way, up to its settlement
-    deadline     until when it may be called for, and recorded
+    deadline     until when a run goes on, and a message may be called for, and recorded
     rates        what providers say about their rate
     gatekeeping  the pace of sending, and what the provider's gate is told
     outcomes     what a result means for its message
@@ -31,7 +32,8 @@ from typing import TYPE_CHECKING
 from postlease import outbox, providers, rendering
 from postlease.delivery.calls import Calls
 from postlease.delivery.connections import Connections
-from postlease.delivery.draining import Drain, Times
+from postlease.delivery.deadline import Times
+from postlease.delivery.draining import Drain
 from postlease.delivery.gatekeeping import Gatekeeper
 from postlease.delivery.preparing import Preparer
 from postlease.delivery.sending import Sender

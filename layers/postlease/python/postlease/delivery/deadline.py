@@ -1,4 +1,4 @@
-"""Until when a claimed message may be called for, and recorded, by the worker's own clock."""
+"""Until when a run goes on, and a claimed message may be called for and recorded, by our clock."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 
 _LAST_TRY_SECONDS = 5.0
 """What the last try at a record may take, and the end of the run after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a run ends, in monotonic seconds.
+
+    invocation_ends_at: the platform ends the process. linger_until: look for new messages once a
+    second until then; a moment in the past means drain and end.
+    """
+
+    invocation_ends_at: float
+    linger_until: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from postlease import gate, outbox
 from postlease.delivery.crew import Crew
-from postlease.delivery.launching import Flight, Launcher, held
+from postlease.delivery.intake import Intake
+from postlease.delivery.launching import Launcher, held
 from postlease.delivery.slots import Slots
 from postlease.errors import UnavailableError
 from postlease.telemetry import logger
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from postlease.config import Settings
     from postlease.database import Database
+    from postlease.delivery.deadline import Times
     from postlease.delivery.gatekeeping import Gatekeeper
     from postlease.delivery.sending import Sender
     from postlease.delivery.tally import Tally
@@ -31,31 +31,12 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 _SUSPECT_TURN_SECONDS = 10.0
 
-_HELD_UP_SECONDS = 10.0
-"""How long after attachments set out a run looks for what waits longest for room. Behind a large
-message its own class waits; the classes before it would take the room again and again."""
-
 _DRAIN_SECONDS = 5.0
 """How long a run holds its breath for a message that must go alone: one call, or a record, that
 takes longer must not keep the others waiting."""
 
 _PROBE_TRIES = 5
 """Messages that one probe may use up without a call: after that the next interval probes."""
-
-
-_NONE = outbox.Room(0, alone=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """When a run ends, in monotonic seconds.
-
-    invocation_ends_at: the platform ends the process. linger_until: look for new messages once a
-    second until then; a moment in the past means drain and end.
-    """
-
-    invocation_ends_at: float
-    linger_until: float
 
 
 class Drain:
@@ -79,11 +60,8 @@ class Drain:
         self._provider = provider
         self._tally = tally
         self._times = times
-        self._worker = worker
-        self._storage_is_silent = sender.storage_is_silent
-        self._floors = outbox.Floors()
-        self._plain_floors = outbox.Floors()
         self._plain_at = 0.0
+        self._suspects_at = 0.0
         self._slots = Slots(
             settings.send_slots,
             settings.attachment_bytes_in_flight,
@@ -98,9 +76,14 @@ class Drain:
             tally=tally,
             ends_at=times.invocation_ends_at,
         )
-        self._suspects_at = 0.0
-        self._held_up: outbox.HeldUp | None = None
-        self._look_at: float | None = None
+        self._intake = Intake(
+            settings=settings,
+            claims=claims,
+            slots=self._slots,
+            provider=provider,
+            worker=worker,
+            storage_is_silent=sender.storage_is_silent,
+        )
 
     def run(self) -> None:
         """Claim and send until nothing is due and lingering is over, or the time is short.
@@ -111,9 +94,9 @@ class Drain:
         """
         with Crew(self._settings.send_slots) as crew:
             while self._has_time():
-                room = self._room
+                room = self._intake.room
                 # Room that came back while it looked: what it left may fit now.
-                if self._turn(crew) or self._room != room:
+                if self._turn(crew) or self._intake.room != room:
                     continue
                 if not self._slots.in_flight and not self._lingers():
                     # A last look, so that draining includes the suspects.
@@ -132,7 +115,7 @@ class Drain:
         with Crew(self._settings.send_slots) as crew:
             while left and self._has_time():
                 slots = self._slots.gather()
-                named, room = left[:slots], self._room
+                named, room = left[:slots], self._intake.room
                 try:
                     started = self._start_named(crew, named, room)
                 except UnavailableError as error:
@@ -146,7 +129,7 @@ class Drain:
                 # Perhaps there was no room: they come again behind the others.
                 claimed = {message.claim.message_id for message in started}
                 left += [message_id for message_id in named if message_id not in claimed]
-                if not started and self._room == room:
+                if not started and self._intake.room == room:
                     self._slots.wait(_POLL_SECONDS)
         self._tally.unseen.update(left)
 
@@ -202,10 +185,10 @@ class Drain:
         while probe and tries < _PROBE_TRIES and self._has_time():
             tries += 1
             asked_at = time.monotonic()
-            message = outbox.claim_probe(connection, self._claimant(), avoid=probe.avoid)
-            if message is None:
+            messages = self._intake.probe(probe.avoid)
+            if not messages:
                 break
-            [flight] = self._launch(crew, [message], asked_at)
+            [flight] = self._launcher.launch(crew, messages, asked_at)
             self._slots.drain()
             if flight.outcome is not None:
                 return True
@@ -213,21 +196,18 @@ class Drain:
 
     def _held_up_turn(self, crew: Crew) -> bool:
         """What waits longest for room gets it before anything else that needs some."""
-        room = self._room
-        if self._look_at is not None and time.monotonic() >= self._look_at:
-            self._look_at = None
-            self._held_up = outbox.held_up(self._claims.connection(), room)
-        if not self._held_up or not room.takes(self._held_up.size) or not self._has_time():
+        room = self._intake.room
+        if not self._has_time():
             return False
-        message_id, self._held_up = self._held_up.message_id, None
-        return bool(self._start_named(crew, [message_id], room))
+        held_up = self._intake.held_up(room)
+        return held_up is not None and bool(self._start_named(crew, [held_up], room))
 
     def _plain_turn(self, crew: Crew, slots: int) -> bool:
         """What has no attachments does not wait behind those that wait for room.
 
         A look in vain may have read past all of them: the next is a second later.
         """
-        if self._room.alone or time.monotonic() < self._plain_at:
+        if self._intake.room.alone or time.monotonic() < self._plain_at:
             return False
         if self._start(crew, slots, plain=True):
             return True
@@ -246,16 +226,8 @@ class Drain:
         if not self._has_time():
             return False
         asked_at = time.monotonic()
-        messages = outbox.claim(
-            self._claims.connection(),
-            self._claimant(),
-            slots=slots,
-            room=_NONE if self._held_up else self._room,
-            floors=self._plain_floors if plain else self._floors,
-            suspects=suspects,
-            plain=plain,
-        )
-        self._launch(crew, messages, asked_at)
+        messages = self._intake.due(slots, suspects=suspects, plain=plain)
+        self._launcher.launch(crew, messages, asked_at)
         return bool(messages)
 
     def _start_named(
@@ -263,28 +235,9 @@ class Drain:
     ) -> list[ClaimedMessage]:
         """Claim those of ids that are due and that there is room for, and send each on its way."""
         asked_at = time.monotonic()
-        messages = outbox.claim_named(self._claims.connection(), self._claimant(), ids, room)
-        self._launch(crew, messages, asked_at)
+        messages = self._intake.named(ids, room)
+        self._launcher.launch(crew, messages, asked_at)
         return messages
-
-    def _launch(
-        self, crew: Crew, messages: Sequence[ClaimedMessage], asked_at: float
-    ) -> list[Flight]:
-        if self._look_at is None and any(map(held, messages)):
-            self._look_at = asked_at + _HELD_UP_SECONDS
-        return self._launcher.launch(crew, messages, asked_at)
-
-    @property
-    def _room(self) -> outbox.Room:
-        return _NONE if self._storage_is_silent() else self._slots.room
-
-    def _claimant(self) -> outbox.Claimant:
-        return outbox.Claimant(
-            owner=f"{self._worker}#{uuid4().hex}",
-            provider=self._provider,
-            lease=self._settings.times.lease,
-            max_attempts=self._settings.max_attempts,
-        )
 
     def _has_time(self) -> bool:
         needed = self._settings.times.needed_to_start.total_seconds()
