@@ -6,7 +6,6 @@ What fails is put back behind the others of its kind and comes again until its t
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
@@ -110,9 +109,15 @@ class Lane:
                 self._wait_for_more(line, batch)
 
     def _get_ready(self) -> None:
-        """Connect while the first messages are claimed, and not when somebody waits for it."""
-        with contextlib.suppress(Exception):  # whoever asks first is told
-            self._connection()
+        """Connect, and let the server read its catalogs, while the first messages are claimed.
+
+        Whoever asks first is told what fails.
+        """
+        try:
+            self._lines[-1].write(self._connection(), [])
+        except Exception:  # noqa: BLE001 - it would end the thread
+            self._database.discard()
+            self._tell(is_connected=False)
 
     def _seek(self) -> None:
         """Where others wait to hear of a connection, try for one until somebody asks anything."""
