@@ -43,16 +43,29 @@ def wait_for_lock_wait(owner: Connection) -> None:
         assert time.monotonic() < deadline, "nobody waits for a lock"
 
 
+def wait_until_ready(owner: Connection) -> None:
+    """Return when both of a run's lanes have written nothing once."""
+    deadline = time.monotonic() + 10
+    while len(
+        owner.execute(
+            "SELECT FROM pg_stat_activity WHERE state = 'idle' AND datname = current_database()"
+            " AND (query LIKE '-- outbox.authorize%' OR query LIKE '-- outbox.record%')"
+        ).fetchall()
+    ) != len(("verdicts", "records")):
+        assert time.monotonic() < deadline, "the lanes are not ready"
+
+
 def test_a_go_that_came_too_late_is_not_used(
     sweeps: Sweeps, owner: Connection, owner_url: str, environment: Callable[..., None]
 ) -> None:
     """The statement looked at the lease before it waited; the worker's own clock knows better."""
     environment(**BRIEF)
-    [message_id] = arrange.enqueue(owner)
+    running = sweeps.start(linger=8)
+    wait_until_ready(owner)
     with connect(owner_url) as blocker, blocker.transaction():
         # The claim does not read this table and the dispatch check does.
         blocker.execute("LOCK TABLE postlease.suppressions IN ACCESS EXCLUSIVE MODE")
-        running = sweeps.start()
+        [message_id] = arrange.enqueue(owner)
         wait_for_lock_wait(owner)
         lease_ends_at = arrange.row(owner, message_id)["lease_expires_at"]
         owner.execute("SELECT pg_sleep(extract(epoch FROM %s - now()) - 1.2)", [lease_ends_at])
