@@ -114,7 +114,8 @@ class Lane:
         Whoever asks first is told what fails.
         """
         try:
-            self._lines[-1].write(self._connection(), [])
+            self._lines[-1].write(self._database.connection(), [])
+            self._tell(is_connected=True)
         except Exception:  # noqa: BLE001 - it would end the thread
             self._database.discard()
             self._tell(is_connected=False)
